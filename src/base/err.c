@@ -1,0 +1,41 @@
+#include "base/err.h"
+
+#ifdef NDEBUG
+#error "asserts guard durable data and stay on in every build: do not define NDEBUG"
+#endif
+
+const char *err_text(enum err e) {
+    switch (e) {
+    case OK:
+        return "ok";
+    case ERR_INVALID:
+        return "invalid value";
+    case ERR_TOO_LARGE:
+        return "too large";
+    case ERR_NO_QUEUE:
+        return "no such queue";
+    case ERR_NO_MESSAGE:
+        return "no such message";
+    case ERR_WRONG_STATE:
+        return "the message is in another state";
+    case ERR_STALE_LEASE:
+        return "stale lease";
+    case ERR_NOT_EMPTY:
+        return "the queue has unfinished messages";
+    case ERR_QUEUE_FULL:
+        return "the queue is full";
+    case ERR_TOO_MANY_QUEUES:
+        return "too many queues";
+    case ERR_DISK_FULL:
+        return "the disk is full";
+    case ERR_IO:
+        return "a file operation failed";
+    case ERR_CORRUPT:
+        return "the log is corrupt";
+    case ERR_LOCKED:
+        return "the data directory is in use by another process";
+    case ERR_VERSION:
+        return "the log was written in a newer format";
+    }
+    return "unknown error";
+}

@@ -1,0 +1,303 @@
+/* The table of commands, and its reader. */
+#include "cli/cli.h"
+
+#include "cli/bench.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/out.h"
+
+#include <curl/curl.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static int command_version(struct cli *cli, int argc, char **argv);
+static int command_help(struct cli *cli, int argc, char **argv);
+
+static const struct command commands[] = {
+    {.name = "serve", .summary = "Run the server", .usage = "[options]", .args_max = -1},
+    {
+        .name = "queues",
+        .summary = "List the queues, or show, configure or delete one",
+        .usage = "[QUEUE [--put FILE | --delete [--discard]]] [options]",
+        .examples =
+            "  nixie queues\n"
+            "  nixie queues emails\n"
+            "  echo '{\"max_retries\": 5, \"lease_seconds\": 60}' | nixie queues emails --put -\n"
+            "  nixie queues old --delete --discard\n",
+        .args_max = 1,
+        .run = command_queues,
+    },
+    {
+        .name = "enqueue",
+        .summary = "Put a message into a queue, or each line of standard input",
+        .usage = "QUEUE [PAYLOAD | - | --file FILE | --lines] [options]",
+        .help = "Without a payload it is read from standard input. Any bytes are welcome. --lines "
+                "sends batches of\n"
+                "1000; each is enqueued as a whole or not at all.\n",
+        .examples = "  nixie enqueue emails '{\"to\": \"a@example.org\"}'\n"
+                    "  nixie enqueue images --file cat.png --header type=image/png --priority 9\n"
+                    "  nixie enqueue urls --lines < urls.txt\n",
+        .args_min = 1,
+        .args_max = 2,
+        .run = command_enqueue,
+    },
+    {
+        .name = "claim",
+        .summary = "Take messages from a queue, for as long as their lease",
+        .usage = "QUEUE [options]",
+        .help = "Exit status 4 when there is nothing to claim. A claim must end in succeed, fail "
+                "or release, or its\n"
+                "lease runs out, which counts as a failure. nixie work does all of that for a "
+                "command.\n",
+        .examples = "  nixie claim emails\n"
+                    "  nixie claim emails --count 100 --lease 10m --wait 20 > claimed.ndjson\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_claim,
+    },
+    {
+        .name = "succeed",
+        .summary = "Settle claimed messages: done",
+        .usage = "QUEUE ID... [options]",
+        .help = "The id - stands for the lines of standard input: ids, or what nixie claim "
+                "printed; its leases are used then.\n",
+        .examples = "  nixie succeed emails 42 43\n"
+                    "  nixie succeed emails - < claimed.ndjson\n",
+        .args_min = 2,
+        .args_max = -1,
+        .run = command_succeed,
+    },
+    {
+        .name = "fail",
+        .summary = "Settle claimed messages: they failed, and are retried or dead",
+        .usage = "QUEUE ID... [options]",
+        .help = "The id - stands for the lines of standard input.\n",
+        .examples =
+            "  nixie fail emails 42 --class Timeout --error 'no answer from smtp.example.org'\n"
+            "  nixie fail emails 42 --permanent --error 'no such address'\n",
+        .args_min = 2,
+        .args_max = -1,
+        .run = command_fail,
+    },
+    {
+        .name = "release",
+        .summary = "Give claimed messages back, without counting a failure",
+        .usage = "QUEUE ID... [options]",
+        .help = "The id - stands for the lines of standard input.\n",
+        .examples = "  nixie release emails 42 --delay 30\n",
+        .args_min = 2,
+        .args_max = -1,
+        .run = command_release,
+    },
+    {
+        .name = "extend",
+        .summary = "Renew the lease of claimed messages",
+        .usage = "QUEUE ID... [options]",
+        .help = "The id - stands for the lines of standard input.\n",
+        .examples = "  nixie extend emails 42 --seconds 10m --lease 42-1\n",
+        .args_min = 2,
+        .args_max = -1,
+        .run = command_extend,
+    },
+    {
+        .name = "replay",
+        .summary = "Make dead messages pending again, with all their retries",
+        .usage = "QUEUE ID... [options]",
+        .help = "The id - stands for the lines of standard input.\n",
+        .examples = "  nixie replay emails 42\n"
+                    "  nixie ls emails --status dead --all -o ndjson | grep Timeout | nixie replay "
+                    "emails -\n",
+        .args_min = 2,
+        .args_max = -1,
+        .run = command_replay,
+    },
+    {
+        .name = "ls",
+        .summary = "List the messages of a queue, oldest first",
+        .usage = "QUEUE [options]",
+        .examples = "  nixie ls emails\n"
+                    "  nixie ls emails --status dead\n"
+                    "  nixie ls emails --all -o ndjson > emails.ndjson\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_ls,
+    },
+    {
+        .name = "show",
+        .summary = "Show a message and its whole story",
+        .usage = "QUEUE ID [options]",
+        .examples = "  nixie show emails 42\n"
+                    "  nixie show emails 42 --payload > payload.bin\n",
+        .args_min = 2,
+        .args_max = 2,
+        .run = command_show,
+    },
+    {
+        .name = "work",
+        .summary = "Run a command for each message",
+        .usage = "QUEUE [options] -- COMMAND [ARGUMENT...]",
+        .help = "The payload is the command's standard input. Its environment holds NIXIE_ID, "
+                "NIXIE_QUEUE,\n"
+                "NIXIE_ATTEMPT, NIXIE_LEASE, NIXIE_KEY (when it has one), NIXIE_HEADERS (JSON), "
+                "and NIXIE_HEADER_NAME\n"
+                "for each header. What becomes of the message:\n"
+                "  exit status 0      succeeded\n"
+                "  exit status 65     failed for good: dead at once\n"
+                "  any other, signal  failed: retried, or dead after its last retry; the error "
+                "class is \"exit N\" or\n"
+                "                     the signal's name, the error the last line of standard "
+                "error, the detail its end\n"
+                "The lease is renewed while the command runs. SIGTERM or SIGINT: nothing more is "
+                "claimed, what runs\n"
+                "may finish; a second one terminates it and gives its message back; a third one "
+                "kills it. The exit\n"
+                "status tells how working went, not the messages: 0 when it ended as asked.\n",
+        .examples =
+            "  nixie work emails -- ./send-mail\n"
+            "  nixie work images -j 4 --kill-after 5m -- convert - -resize 100x100 "
+            "\"/srv/thumbs/out.png\"\n"
+            "  nixie work urls --until-empty -- sh -c 'curl -fsS -o /dev/null \"$(cat)\"'\n",
+        .args_min = 2,
+        .args_max = -1,
+        .run = command_work,
+    },
+    {
+        .name = "bench",
+        .summary = "Put a running server under load and measure it",
+        .usage = "[QUEUE] [options]",
+        .help = "Each connection sends its next request when the reply to the last one is there. "
+                "Modes:\n"
+                "  enqueue        one message a request\n"
+                "  cycle          enqueue, claim, succeed: three requests a message\n"
+                "  latency        enqueue on one connection\n"
+                "  batch-enqueue  arrays of --batch messages\n"
+                "  batch-cycle    the same, then a claim of as many, then one settle of all\n"
+                "QUEUE is \"bench\" when it is not given. Messages that are enqueued only stay "
+                "there. A cycle takes\n"
+                "what is first in the queue: give it one of its own.\n",
+        .examples = "  nixie bench\n"
+                    "  nixie bench load -m enqueue -c 256 -n 1000000\n"
+                    "  nixie bench -m batch-cycle --combined --for 30s -o json\n",
+        .args_max = 1,
+        .run = bench_run,
+    },
+    {.name = "log",
+     .summary = "Check a data directory, offline",
+     .usage = "check DIR",
+     .args_max = -1},
+    {
+        .name = "version",
+        .summary = "Print the version of this program",
+        .usage = "[options]",
+        .examples = "  nixie version\n",
+        .run = command_version,
+    },
+    {
+        .name = "help",
+        .summary = "Print the help of a command",
+        .usage = "[COMMAND]",
+        .examples = "  nixie help work\n",
+        .args_max = 1,
+        .run = command_help,
+    },
+};
+
+static const struct command *find(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    }
+    return NULL;
+}
+
+static int print_overview(const struct cli *cli) {
+    (void)puts("Usage: nixie COMMAND [arguments and options]\n\n"
+               "A durable message queue whose dead letters keep their story.\n\nCommands:");
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        (void)printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+    (void)puts("\nnixie help COMMAND, or nixie COMMAND --help, tells more, with examples.");
+    options_print_common();
+    return out_check(cli, CLI_DONE);
+}
+
+static int print_version(const struct cli *cli) {
+    if (cli->format == FORMAT_JSON || cli->format == FORMAT_NDJSON)
+        (void)puts("{\"version\": \"" NIXIE_VERSION "\"}");
+    else
+        (void)puts("nixie " NIXIE_VERSION);
+    return out_check(cli, CLI_DONE);
+}
+
+static int command_version(struct cli *cli, int argc, char **argv) {
+    const struct option_spec specs[] = {OPTION_END};
+    int first;
+    int code = options_parse(cli, specs, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    if (cli->format_name == NULL)
+        cli->format = FORMAT_TABLE;
+    return print_version(cli);
+}
+
+static int help_of(struct cli *cli, const char *name) {
+    const struct command *c = find(name);
+    char command[16], option[] = "--help", self[] = "nixie";
+    if (c == NULL)
+        return cli_usage_error(cli, "%s: no such command", name);
+    (void)snprintf(command, sizeof command, "%s", name);
+    cli->command = c;
+    if (c->run != NULL)
+        return c->run(cli, 2, (char *[]){command, option, NULL});
+    /* main() runs these before it gets here: ask it. */
+    (void)execv("/proc/self/exe", (char *[]){self, command, option, NULL});
+    (void)printf("Usage: nixie %s %s\n\n%s.\n", c->name, c->usage, c->summary);
+    return CLI_DONE;
+}
+
+static int command_help(struct cli *cli, int argc, char **argv) {
+    const struct option_spec specs[] = {OPTION_END};
+    int first;
+    int code = options_parse(cli, specs, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    return first < argc ? help_of(cli, argv[first]) : print_overview(cli);
+}
+
+static int run(struct cli *cli, int argc, char **argv) {
+    struct options_asked asked;
+    int first;
+    int code = options_parse_common(cli, argc, argv, &asked, &first);
+    if (code >= 0)
+        return code;
+    if (asked.version)
+        return print_version(cli);
+    if (first >= argc && asked.help)
+        return print_overview(cli);
+    if (first >= argc) {
+        return cli_usage_error(cli, "which command?");
+    }
+    const struct command *c = find(argv[first]);
+    if (c == NULL)
+        return cli_usage_error(cli, "%s: no such command", argv[first]);
+    if (asked.help)
+        return help_of(cli, argv[first]);
+    if (c->run == NULL)
+        return cli_usage_error(cli, "%s: must be the first argument", argv[first]);
+    cli->command = c;
+    return c->run(cli, argc - first, argv + first);
+}
+
+int cli_main(int argc, char **argv) {
+    struct cli cli = {.timeout_s = 30};
+    /* For the width of characters, nothing else: numbers and messages stay as they are. */
+    (void)setlocale(LC_CTYPE, "C.UTF-8");
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        cli_error(&cli, "libcurl does not start");
+        return CLI_FAILED;
+    }
+    int code = run(&cli, argc, argv);
+    curl_global_cleanup();
+    return code;
+}

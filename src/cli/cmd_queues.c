@@ -1,0 +1,192 @@
+/* nixie queues: the list, one queue, its policy, its end. */
+#include "cli/call.h"
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/options.h"
+#include "cli/out.h"
+#include "cli/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAGE = 1000, POLICY_BYTES_MAX = 64 * 1024 };
+
+static const struct column columns[] = {
+    {.title = "PENDING", .is_right = true},    {.title = "READY", .is_right = true},
+    {.title = "PROCESSING", .is_right = true}, {.title = "PARKED", .is_right = true},
+    {.title = "DEAD", .is_right = true},       {.title = "SUCCEEDED", .is_right = true},
+    {.title = "BYTES", .is_right = true},      {.title = "QUEUE"},
+};
+
+static void add_row(struct out *o, const struct json *queue) {
+    const struct json *counts = json_get(queue, "counts");
+    out_cell_member(o, counts, "pending");
+    out_cell_member(o, counts, "ready");
+    out_cell_member(o, counts, "processing");
+    out_cell_member(o, counts, "parked");
+    out_cell_member(o, counts, "dead");
+    out_cell_member(o, counts, "succeeded");
+    out_cell_member(o, queue, "bytes");
+    out_cell_member(o, queue, "queue");
+}
+
+/* One page; -1 and the number of queues in it, or the exit code. `after` is the last name, and becomes it. */
+static int list_page(struct call *r, struct buf *after, struct out *o, size_t *ret_count) {
+    call_begin(r);
+    buf_printf(&r->path, "/queues?limit=%d", PAGE);
+    if (after->n > 0) {
+        buf_add_str(&r->path, "&after=");
+        text_add_segment((const char *)after->p, &r->path);
+    }
+    call_run(r, "GET", 0);
+    int code = call_check(r, NULL);
+    if (code >= 0)
+        return code;
+    const struct json *queues = json_get(r->reply, "queues");
+    size_t n = json_count(queues);
+    for (size_t i = 0; i < n; i++)
+        out_item(o, json_at(queues, i));
+    out_flush(o);
+
+    const struct json *name = n > 0 ? json_get(json_at(queues, n - 1), "queue") : NULL;
+    if (n > 0 && (!json_is(name, JSON_STRING) || json_string(name).n > LIMIT_QUEUE_NAME ||
+                  (after->n > 0 && span_equal_str(json_string(name), (const char *)after->p)))) {
+        cli_error(r->cli, "the server's list of queues does not go on");
+        return CLI_FAILED;
+    }
+    buf_clear(after);
+    if (n > 0) {
+        buf_add_span(after, json_string(name));
+        buf_add_byte(after, '\0');
+    }
+    *ret_count = n;
+    return -1;
+}
+
+static int list(struct call *r) {
+    struct out o;
+    struct buf after;
+    out_init(&o, r->cli, true, columns, sizeof columns / sizeof columns[0], add_row);
+    buf_init(&after, LIMIT_QUEUE_NAME + 1);
+    int code = -1;
+    size_t n = PAGE;
+    while (code < 0 && n >= PAGE)
+        code = list_page(r, &after, &o, &n);
+    buf_release(&after);
+    if (code < 0 && o.items == 0)
+        cli_note(r->cli, "there are no queues yet");
+    return out_finish(&o, code < 0 ? CLI_DONE : code);
+}
+
+static int print(const struct call *r) {
+    if (r->cli->format == FORMAT_TABLE)
+        out_object(r->reply);
+    else
+        out_document(r->cli, r->reply);
+    return out_check(r->cli, CLI_DONE);
+}
+
+static int get(struct call *r, const char *queue) {
+    call_begin_queue(r, queue);
+    call_run(r, "GET", 0);
+    return call_check(r, queue);
+}
+
+static int put(struct call *r, const char *queue, const char *file) {
+    call_begin_queue(r, queue);
+    int code = input_read_file(r->cli, file, POLICY_BYTES_MAX, &r->body);
+    if (code >= 0)
+        return code;
+    call_run(r, "PUT", 0);
+    return call_check(r, queue);
+}
+
+/* Asks for the queue's name on the terminal. */
+static int confirm(struct call *r, const char *queue) {
+    if (!isatty(STDIN_FILENO))
+        return cli_usage_error(
+            r->cli,
+            "--discard ends messages for good; without a terminal to ask at, it needs --yes");
+    int code = get(r, queue);
+    if (code >= 0)
+        return code;
+    struct buf text;
+    buf_init(&text, TEXT_BYTES_MAX);
+    const struct json *counts = json_get(r->reply, "counts");
+    static const char *const names[] = {"pending", "processing", "parked", "dead"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct json *count = json_get(counts, names[i]);
+        if (json_is(count, JSON_INTEGER))
+            buf_printf(&text, "%lld %s, ", (long long)json_integer(count), names[i]);
+    }
+    (void)fprintf(stderr,
+                  "%s holds %.*sall of which will be discarded.\nType the queue's name to go on: ",
+                  queue, (int)text.n, text.n > 0 ? (const char *)text.p : "");
+    buf_release(&text);
+
+    struct input_lines in;
+    struct span line;
+    input_lines_init(&in, STDIN_FILENO, LIMIT_QUEUE_NAME);
+    bool is_confirmed = input_lines_next(&in, r->cli, &line) > 0 && span_equal_str(line, queue);
+    input_lines_release(&in);
+    if (is_confirmed)
+        return -1;
+    cli_error(r->cli, "not confirmed; nothing was changed");
+    return CLI_FAILED;
+}
+
+static int delete (struct call *r, const char *queue, bool is_discarding, bool is_sure) {
+    int code = is_discarding && !is_sure ? confirm(r, queue) : -1;
+    if (code >= 0)
+        return code;
+    call_begin_queue(r, queue);
+    buf_add_str(&r->path, is_discarding ? "?discard=true" : "");
+    call_run(r, "DELETE", 0);
+    return call_check(r, queue);
+}
+
+int command_queues(struct cli *cli, int argc, char **argv) {
+    const char *file = NULL;
+    bool is_deleting = false, is_discarding = false, is_sure = false;
+    const struct option_spec specs[] = {
+        {.name = "put",
+         .value = "FILE",
+         .text = &file,
+         .help = "create it, or change its policy to the JSON in FILE (-: standard input)"},
+        {.name = "delete",
+         .flag = &is_deleting,
+         .help = "delete the queue; refused while it holds unfinished messages"},
+        {.name = "discard",
+         .flag = &is_discarding,
+         .help = "with --delete: discard those, on record; asks first"},
+        {.name = "yes", .flag = &is_sure, .help = "do not ask"},
+        OPTION_END,
+    };
+    int first;
+    int code = options_parse(cli, specs, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    const char *queue = first < argc ? argv[first] : NULL;
+    if (queue == NULL && (file != NULL || is_deleting || is_discarding))
+        return cli_usage_error(cli, "which queue?");
+    if (is_discarding && !is_deleting)
+        return cli_usage_error(cli, "--discard goes with --delete");
+    if (file != NULL && is_deleting)
+        return cli_usage_error(cli, "--put or --delete, not both");
+    if (queue != NULL && (code = input_check_queue(cli, queue)) >= 0)
+        return code;
+
+    struct call r;
+    call_init(&r, cli);
+    if (queue == NULL)
+        code = list(&r);
+    else if (is_deleting)
+        code = delete (&r, queue, is_discarding, is_sure);
+    else
+        code = file != NULL ? put(&r, queue, file) : get(&r, queue);
+    if (code < 0)
+        code = is_deleting ? CLI_DONE : print(&r);
+    call_release(&r);
+    return code;
+}

@@ -1,0 +1,54 @@
+/* Results on standard output: a table for people, JSON or NDJSON for programs. Machine output is whole; a table may be cut to the terminal.
+ * Nothing else is written to standard output. One thread. */
+#pragma once
+
+#include "base/json.h"
+#include "cli/context.h"
+
+#define OUT_COLUMNS_MAX 10
+
+struct column {
+    const char *title;
+    bool is_right;
+    unsigned width_max; /* columns of the terminal; 0: any. Of the last one: when standard output is no terminal. */
+};
+
+struct out;
+typedef void out_row(struct out *o, const struct json *item);
+
+struct out {
+    const struct cli *cli;
+    bool is_list; /* JSON: an array, whatever the number of items */
+    const struct column *columns;
+    size_t column_count;
+    out_row *row;
+    uint64_t items;
+    size_t terminal_columns; /* 0: standard output is no terminal */
+    size_t widths[OUT_COLUMNS_MAX];
+    struct buf cells; /* of the rows not printed yet, each cell ended by a NUL */
+    size_t cell_count;
+    bool has_header; /* it was printed */
+};
+
+/* `row` adds exactly one cell for each column; it and columns are not used in the other formats. */
+void out_init(struct out *o, const struct cli *cli, bool is_list, const struct column *columns, size_t column_count, out_row *row);
+void out_item(struct out *o, const struct json *item);
+/* Prints the rows so far. Tables wait for this, so that they are aligned. */
+void out_flush(struct out *o);
+/* Ends the output and releases o. Returns code, or CLI_FAILED and said when standard output could not be written. */
+int out_finish(struct out *o, int code);
+
+/* Cells. Text is escaped to one line; a member that is missing or null is "-". */
+void out_cell(struct out *o, struct span text);
+void out_cell_member(struct out *o, const struct json *v, const char *name);
+void out_cell_payload(struct out *o, const struct json *message);
+
+/* An object as lines "name  value", members of members as name.name; for a table of one thing. */
+void out_object(const struct json *v);
+/* One JSON document and its newline, as the format says (not a table); out_text takes it as compact text. */
+void out_document(const struct cli *cli, const struct json *v);
+void out_text(const struct cli *cli, struct span json);
+/* Bytes as they are; on a terminal escaped. */
+void out_bytes(struct span bytes);
+/* out_finish without a struct out. */
+int out_check(const struct cli *cli, int code);

@@ -1,0 +1,145 @@
+/* What time does: leases and times to live that run out, retries that become due, retention, queues on their way out. */
+#include "engine/engine_int.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+
+#define FULL_DISK_PAUSE_MS 500 /* before looking again whether a full disk has room for what is due */
+
+static bool has_room(const struct engine *e, size_t bytes) {
+    return log_has_room(e->log, LOG_USE_SETTLE, bytes);
+}
+
+/* False when it has to wait for room. */
+static bool message_due(struct engine *e, uint32_t i, int64_t now) {
+    struct slot *s = slot_at(&e->st, i);
+    const struct extra *x = slot_extra(&e->st, s);
+    switch (slot_set(s)) {
+    case SET_WAITING:
+        if (x->next_at <= now && !(x->expires_at && x->expires_at <= now)) {
+            slot_end_aside(&e->st, i);
+            return true;
+        }
+        break;
+    case SET_KEPT:
+        slot_end_aside(&e->st, i);
+        return true;
+    case SET_READY:
+    case SET_PROCESSING:
+    case SET_DEAD:
+        break;
+    case SET_SUCCEEDED:
+    case SET_PARKED:
+    case SET_COUNT:
+        assert(!"nothing there has a time");
+    }
+    if (!has_room(e, LOG_STATE_ROOM))
+        return false;
+    if (s->state == STATE_PENDING) {
+        expire_message(e, s, now);
+    } else if (s->state == STATE_PROCESSING) {
+        struct failure f = {
+            .event = EVENT_LEASE_EXPIRED,
+            .delay_ms = -1,
+            .error_class = span_str("lease_expired"),
+            .error = span_str("the lease ran out before the message was settled"),
+        };
+        fail_message(e, s, now, &f);
+    } else {
+        uint64_t id = s->id;
+        emit_gone(e, &(struct record_gone){.queue = queue_at(&e->st, s->queue)->number,
+                                           .cause = GONE_RETENTION,
+                                           .count = 1,
+                                           .ids = &id});
+    }
+    return true;
+}
+
+/* Succeeded messages whose retention is over, the oldest first; at most `most`. */
+static uint32_t trim_succeeded(struct engine *e, struct queue *q, int64_t now, uint32_t most) {
+    struct engine_state *st = &e->st;
+    const struct policy *p = &q->policy;
+    uint64_t over = q->count[STATE_SUCCEEDED] > p->keep_succeeded_max
+                        ? q->count[STATE_SUCCEEDED] - p->keep_succeeded_max
+                        : 0;
+    uint32_t n = 0;
+    for (uint32_t i = set_first(st, q, SET_SUCCEEDED); i && n < most;) {
+        const struct slot *s = slot_at(st, i);
+        if (n >= over && (int64_t)s->updated_at + p->keep_succeeded_ms > now)
+            break;
+        e->ids[n++] = s->id;
+        i = set_after(st, q, SET_SUCCEEDED, 0, s->id);
+    }
+    if (n > 0)
+        emit_gone(e, &(struct record_gone){.queue = q->number,
+                                           .cause = GONE_KEPT_LONG_ENOUGH,
+                                           .count = n,
+                                           .ids = e->ids});
+    return n;
+}
+
+/* A deleted queue: its messages go a bounded number at a time, then the queue itself. */
+static uint32_t drop_some(struct engine *e, struct queue *q, uint32_t most) {
+    struct engine_state *st = &e->st;
+    uint32_t n = 0;
+    enum gone_cause cause = GONE_QUEUE_DELETED;
+    for (enum set set = 0; set < SET_COUNT && n == 0; set++) {
+        cause = set == SET_SUCCEEDED || set == SET_KEPT ? GONE_KEPT_LONG_ENOUGH
+                                                        : GONE_QUEUE_DELETED;
+        for (uint32_t i = set_first(st, q, set); i && n < most;) {
+            const struct slot *s = slot_at(st, i);
+            e->ids[n++] = s->id;
+            i = set_after(st, q, set, s->priority, s->id);
+        }
+    }
+    if (n > 0) {
+        emit_gone(e, &(struct record_gone){
+                         .queue = q->number, .cause = cause, .count = n, .ids = e->ids});
+        return n;
+    }
+    struct record_queue_gone r = {.queue = q->number, .ledger = q->ledger};
+    uint8_t meta[RECORD_META_MAX];
+    size_t bytes = record_queue_gone_put(meta, &r);
+    log_frame_begin(e->log, log_record_bytes(bytes, 0));
+    log_record_append(e->log, RECORD_QUEUE_GONE, span_of(meta, bytes), NULL, 0);
+    log_frame_end(e->log);
+    apply_queue_gone(st, &r);
+    return 1;
+}
+
+/* False when it has to wait for room. */
+static bool queue_due(struct engine *e, struct queue *q, int64_t now, uint32_t budget,
+                      uint32_t *ret_done) {
+    *ret_done = 1;
+    if (!has_room(e, RECORD_GONE_META_MAX + LOG_STATE_ROOM))
+        return false;
+    if (q->dropping) {
+        *ret_done = drop_some(e, q, budget);
+        return true;
+    }
+    keys_forget_until(&e->st, q, now);
+    uint32_t n = trim_succeeded(e, q, now, budget);
+    queue_plan_upkeep(&e->st, q);
+    if (n > 0)
+        *ret_done = n;
+    return true;
+}
+
+int64_t engine_tick(struct engine *e, int64_t now) {
+    struct engine_state *st = &e->st;
+    uint32_t budget = LIMIT_TICK_MESSAGES;
+    const struct timer_entry *first;
+    while ((first = timers_first(&st->timers)) && first->at <= now) {
+        if (budget == 0)
+            return now;
+        uint32_t owner = first->owner, done = 1;
+        bool ok = owner & TIMER_OF_QUEUE
+                      ? queue_due(e, queue_at(st, owner & ~TIMER_OF_QUEUE), now, budget, &done)
+                      : message_due(e, owner, now);
+        if (!ok)
+            return now + FULL_DISK_PAUSE_MS;
+        budget -= done < budget ? done : budget;
+    }
+    return first ? first->at : TIME_NEVER;
+}

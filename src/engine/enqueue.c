@@ -1,0 +1,89 @@
+#include "engine/engine_int.h"
+
+#include <assert.h>
+
+static uint64_t unfinished(const struct queue *q) {
+    return q->count[STATE_PENDING] + q->count[STATE_PROCESSING] + q->count[STATE_PARKED];
+}
+
+static bool fits(const struct queue *q, uint64_t messages, uint64_t bytes) {
+    const struct policy *p = &q->policy;
+    return (!p->messages_max || unfinished(q) + messages <= p->messages_max) &&
+           (!p->bytes_max || q->bytes + bytes <= p->bytes_max);
+}
+
+static struct record_message message_of(const struct engine *e, const struct queue *q, int64_t now,
+                                        const struct message_new *m) {
+    const struct policy *p = &q->policy;
+    int64_t delay_ms = m->delay_ms < 0 ? p->delay_ms : m->delay_ms;
+    int64_t ttl_ms = m->ttl_ms < 0 ? p->ttl_ms : m->ttl_ms;
+    return (struct record_message){
+        .id = e->st.next_id,
+        .queue = q->number,
+        .image = {.state = STATE_PENDING,
+                  .max_retries = m->max_retries ? m->max_retries : p->max_retries,
+                  .priority = m->priority,
+                  .updated_at = now,
+                  .next_at = delay_ms > 0 ? now + delay_ms : 0,
+                  .expires_at = ttl_ms > 0 ? now + ttl_ms : 0},
+        .created_at = now,
+        .ttl_ms = ttl_ms,
+        .headers = m->headers,
+        .key = m->key,
+        .payload = m->payload,
+    };
+}
+
+/* One item into the open frame; a known key appends nothing. */
+static struct enqueued enqueue_one(struct engine *e, int64_t now, struct queue *q,
+                                   const struct message_new *m) {
+    struct record_message r = message_of(e, q, now, m);
+    if (m->idempotency_key.n > 0) {
+        r.idempotency_hash = key_hash(q->number, m->idempotency_key);
+        uint64_t first = key_find(&e->st, r.idempotency_hash, now);
+        if (first)
+            return (struct enqueued){.id = first, .duplicate = true};
+        r.idempotency_until = now + q->policy.idempotency_window_ms;
+    }
+    append_message(e, &r);
+    return (struct enqueued){.id = r.id};
+}
+
+/* All of them known keys: nothing will be accepted, so no limit can be in the way. */
+static bool all_known(const struct engine *e, int64_t now, const struct queue *q,
+                      const struct message_new *items, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (!items[i].idempotency_key.n ||
+            !key_find(&e->st, key_hash(q->number, items[i].idempotency_key), now))
+            return false;
+    return true;
+}
+
+enum err engine_enqueue(struct engine *e, int64_t now, struct span queue,
+                        const struct message_new *items, size_t n, struct enqueued *ret) {
+    assert(n > 0 && n <= LIMIT_BATCH);
+    size_t record_bytes = 0, payload_bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        record_bytes += log_record_bytes(STATE_RECORD_BYTES, items[i].headers.n + items[i].key.n +
+                                                                 items[i].payload.n);
+        payload_bytes += items[i].payload.n;
+    }
+    if (record_bytes > log_frame_bytes_max(e->log))
+        return ERR_TOO_LARGE;
+
+    struct queue *q;
+    enum err r = need_queue(e, now, queue, LOG_USE_ACCEPT, &q);
+    if (r != OK)
+        return r;
+    if (!all_known(e, now, q, items, n)) {
+        if (!fits(q, n, payload_bytes))
+            return ERR_QUEUE_FULL;
+        if (!log_has_room(e->log, LOG_USE_ACCEPT, record_bytes))
+            return ERR_DISK_FULL;
+    }
+    log_frame_begin(e->log, record_bytes);
+    for (size_t i = 0; i < n; i++)
+        ret[i] = enqueue_one(e, now, q, &items[i]);
+    log_frame_end(e->log);
+    return OK;
+}

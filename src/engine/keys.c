@@ -1,0 +1,79 @@
+/* Known idempotency keys. Only a hash of 128 bits is kept; the key itself stays with its message in the log. */
+#include "engine/state.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+
+struct hash128 key_hash(uint64_t queue, struct span key) {
+    return hash128(key, queue);
+}
+
+static uint32_t find(const struct engine_state *st, struct hash128 hash) {
+    uint32_t i = hash_index_first(&st->by_key, hash.lo);
+    for (; i; i = st->keys[i].next_of_chain)
+        if (st->keys[i].hash.lo == hash.lo && st->keys[i].hash.hi == hash.hi)
+            return i;
+    return 0;
+}
+
+uint64_t key_find(const struct engine_state *st, struct hash128 hash, int64_t now) {
+    uint32_t i = find(st, hash);
+    if (!i || st->keys[i].until <= now || !slot_find(st, st->keys[i].id))
+        return 0;
+    return st->keys[i].id;
+}
+
+static uint32_t key_new(struct engine_state *st) {
+    uint32_t i = st->free_key;
+    if (i) {
+        st->free_key = st->keys[i].next_of_queue;
+        return i;
+    }
+    i = ++st->key_count;
+    if (i >= st->key_cap) {
+        st->key_cap = st->key_cap ? st->key_cap * 2 : 64;
+        st->keys = mem_grow(st->keys, st->key_cap * sizeof *st->keys);
+    }
+    return i;
+}
+
+void key_add(struct engine_state *st, struct queue *q, struct hash128 hash, uint64_t id, int64_t until) {
+    uint32_t old = find(st, hash);
+    if (old) {
+        if (st->keys[old].id == id)
+            return;
+        /* Its window was over: it stays in its queue's order, without meaning, until its time. */
+        hash_index_remove(&st->by_key, old);
+        st->keys[old].id = 0;
+    }
+    uint32_t i = key_new(st);
+    st->keys[i] = (struct idempotency){.hash = hash, .id = id, .until = until};
+    hash_index_add(&st->by_key, i);
+    if (q->keys_newest)
+        st->keys[q->keys_newest].next_of_queue = i;
+    else
+        q->keys_oldest = i;
+    q->keys_newest = i;
+}
+
+static void forget_oldest(struct engine_state *st, struct queue *q) {
+    uint32_t i = q->keys_oldest;
+    q->keys_oldest = st->keys[i].next_of_queue;
+    if (!q->keys_oldest)
+        q->keys_newest = 0;
+    if (st->keys[i].id)
+        hash_index_remove(&st->by_key, i);
+    st->keys[i].next_of_queue = st->free_key;
+    st->free_key = i;
+}
+
+void keys_forget_until(struct engine_state *st, struct queue *q, int64_t now) {
+    while (q->keys_oldest && st->keys[q->keys_oldest].until <= now)
+        forget_oldest(st, q);
+}
+
+void keys_forget_all(struct engine_state *st, struct queue *q) {
+    while (q->keys_oldest)
+        forget_oldest(st, q);
+}

@@ -1,0 +1,125 @@
+/* Where a message belongs, following its image: the set and the counts of its queue, and its timer. */
+#include "engine/state.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+
+enum set slot_set(const struct slot *s) {
+    switch ((enum state)s->state) {
+    case STATE_PENDING:
+        return s->aside ? SET_WAITING : SET_READY;
+    case STATE_PROCESSING:
+        return SET_PROCESSING;
+    case STATE_SUCCEEDED:
+        return s->aside ? SET_KEPT : SET_SUCCEEDED;
+    case STATE_DEAD:
+        return SET_DEAD;
+    case STATE_PARKED:
+        return SET_PARKED;
+    case STATE_DISCARDED:
+        break;
+    }
+    assert(!"a discarded message has no slot");
+    return SET_DEAD;
+}
+
+static bool is_unfinished(const struct slot *s) {
+    return s->state != STATE_SUCCEEDED;
+}
+
+/* When the message wants to be looked at, 0 = never. */
+static int64_t timer_at(const struct slot *s, const struct extra *x) {
+    switch (slot_set(s)) {
+    case SET_READY:
+        return x->expires_at;
+    case SET_WAITING:
+        return x->expires_at && x->expires_at < x->next_at ? x->expires_at : x->next_at;
+    case SET_PROCESSING:
+        return x->next_at;
+    case SET_KEPT:
+        return x->idempotency_until;
+    case SET_DEAD:
+        return x->next_at && x->next_at < x->idempotency_until ? x->idempotency_until : x->next_at;
+    case SET_SUCCEEDED:
+    case SET_PARKED:
+    case SET_COUNT:
+        break;
+    }
+    return 0;
+}
+
+static void enter_set(struct engine_state *st, struct queue *q, uint32_t i) {
+    struct slot *s = slot_at(st, i);
+    set_add(st, q, slot_set(s), i);
+    if (slot_set(s) == SET_READY) {
+        q->ready++;
+        queue_wake(st, q);
+    }
+    int64_t at = timer_at(s, slot_extra(st, s));
+    if (at)
+        timers_set(&st->timers, i, at);
+    if (slot_set(s) == SET_SUCCEEDED)
+        queue_plan_upkeep(st, q);
+}
+
+static void leave_set(struct engine_state *st, struct queue *q, uint32_t i) {
+    struct slot *s = slot_at(st, i);
+    set_remove(st, q, slot_set(s), i);
+    if (slot_set(s) == SET_READY)
+        q->ready--;
+    if (s->extra)
+        timers_clear(&st->timers, i);
+}
+
+void slot_attach(struct engine_state *st, uint32_t i) {
+    struct slot *s = slot_at(st, i);
+    struct queue *q = queue_at(st, s->queue);
+    const struct extra *x = slot_extra(st, s);
+    int64_t updated_at = (int64_t)s->updated_at;
+    s->aside = (s->state == STATE_PENDING && x->next_at > updated_at) ||
+               (s->state == STATE_SUCCEEDED && x->idempotency_until > updated_at);
+    q->count[s->state]++;
+    if (is_unfinished(s))
+        q->bytes += s->payload_bytes;
+    enter_set(st, q, i);
+}
+
+void slot_detach(struct engine_state *st, uint32_t i) {
+    struct slot *s = slot_at(st, i);
+    struct queue *q = queue_at(st, s->queue);
+    leave_set(st, q, i);
+    q->count[s->state]--;
+    if (is_unfinished(s))
+        q->bytes -= s->payload_bytes;
+}
+
+void slot_end_aside(struct engine_state *st, uint32_t i) {
+    struct slot *s = slot_at(st, i);
+    assert(s->aside);
+    struct queue *q = queue_at(st, s->queue);
+    leave_set(st, q, i);
+    s->aside = 0;
+    enter_set(st, q, i);
+}
+
+/* Upkeep is due at once when the queue is being dropped or there are too many succeeded messages, else when the oldest of them or of the idempotency keys is. */
+void queue_plan_upkeep(struct engine_state *st, struct queue *q) {
+    uint32_t owner = TIMER_OF_QUEUE | q->place;
+    uint32_t first = q->sets[SET_SUCCEEDED];
+    if (q->dropping || (first && q->count[STATE_SUCCEEDED] > q->policy.keep_succeeded_max)) {
+        timers_set(&st->timers, owner, INT64_MIN);
+        return;
+    }
+    int64_t at = TIME_NEVER;
+    if (first) {
+        first = set_first(st, q, SET_SUCCEEDED);
+        at = (int64_t)slot_at(st, first)->updated_at + q->policy.keep_succeeded_ms;
+    }
+    if (q->keys_oldest && st->keys[q->keys_oldest].until < at)
+        at = st->keys[q->keys_oldest].until;
+    if (at != TIME_NEVER)
+        timers_set(&st->timers, owner, at);
+    else
+        timers_clear(&st->timers, owner);
+}

@@ -1,0 +1,135 @@
+/* Slow looks at the whole state, for tests and tools. */
+#include "engine/engine_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* -- the checksum ------------------------------------------------------------------------------------------- */
+
+static uint64_t sum_message(const struct engine *e, const struct slot *s, uint64_t sum) {
+    struct record_state r = {.id = s->id,
+                             .queue = queue_at(&e->st, s->queue)->number,
+                             .image = slot_image(&e->st, s)};
+    uint8_t meta[RECORD_META_MAX];
+    sum = hash64(span_of(meta, record_state_put(meta, &r)), sum);
+    int64_t more[2] = {slot_extra(&e->st, s)->idempotency_until, (int64_t)s->payload_bytes};
+    return hash64(span_of(more, sizeof more), sum);
+}
+
+/* Sums of messages are added up, so that the order of walking does not count. */
+static uint64_t sum_messages(const struct engine *e, const struct queue *q) {
+    uint64_t sum = 0;
+    for (enum set set = 0; set < SET_COUNT; set++)
+        for (uint32_t i = set_first(&e->st, q, set); i;) {
+            const struct slot *s = slot_at(&e->st, i);
+            sum += sum_message(e, s, 1);
+            i = set_after(&e->st, q, set, s->priority, s->id);
+        }
+    return sum;
+}
+
+uint64_t engine_checksum(const struct engine *e) {
+    struct record_engine all = {.next_id = e->st.next_id,
+                                .next_queue = e->st.next_queue,
+                                .deleted = e->st.deleted};
+    uint8_t meta[RECORD_META_MAX];
+    uint64_t sum = hash64(span_of(meta, record_engine_put(meta, &all)), 0);
+    for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer) {
+        const struct queue *q = queue_at(&e->st, i);
+        struct record_queue image = queue_image(q);
+        sum = hash64(span_of(meta, record_queue_put(meta, &image)), sum);
+        uint64_t messages = sum_messages(e, q);
+        sum = hash64(span_of(&messages, sizeof messages), sum);
+    }
+    return sum;
+}
+
+/* -- the recount ---------------------------------------------------------------------------------------------- */
+
+struct recount {
+    uint64_t count[STATE_COUNT];
+    uint64_t ready, bytes, live_bytes, messages, timers;
+};
+
+struct complaint {
+    char *text;
+    size_t bytes;
+};
+
+__attribute__((format(printf, 2, 3))) static bool complain(const struct complaint *c,
+                                                           const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->text, c->bytes, format, args);
+    va_end(args);
+    return false;
+}
+
+static bool verify_set(const struct engine *e, const struct queue *q, enum set set,
+                       struct recount *r, const struct complaint *c) {
+    for (uint32_t i = set_first(&e->st, q, set); i;) {
+        const struct slot *s = slot_at(&e->st, i);
+        const struct extra *x = slot_extra(&e->st, s);
+        if (slot_set(s) != set || queue_at(&e->st, s->queue) != q)
+            return complain(c, "message %llu is in the wrong set", (unsigned long long)s->id);
+        if (slot_find(&e->st, s->id) != i)
+            return complain(c, "message %llu is not in the index", (unsigned long long)s->id);
+        if (s->state == STATE_PROCESSING && !x->timer)
+            return complain(c, "message %llu has a lease without an end",
+                            (unsigned long long)s->id);
+        r->count[s->state]++;
+        r->ready += set == SET_READY;
+        r->bytes += s->state == STATE_SUCCEEDED ? 0 : s->payload_bytes;
+        r->live_bytes += slot_record_bytes(s) + x->history_bytes;
+        r->messages++;
+        r->timers += x->timer != 0;
+        i = set_after(&e->st, q, set, s->priority, s->id);
+    }
+    return true;
+}
+
+static bool verify_queue(const struct engine *e, const struct queue *q, struct recount *all,
+                         const struct complaint *c) {
+    struct recount r = {0};
+    for (enum set set = 0; set < SET_COUNT; set++)
+        if (!verify_set(e, q, set, &r, c))
+            return false;
+    for (int state = 0; state < STATE_COUNT; state++)
+        if (r.count[state] != q->count[state])
+            return complain(c, "queue %.*s: %s is counted %llu and is %llu", (int)q->name_bytes,
+                            q->name, state_name((enum state)state),
+                            (unsigned long long)q->count[state],
+                            (unsigned long long)r.count[state]);
+    if (r.ready != q->ready || r.bytes != q->bytes)
+        return complain(c, "queue %.*s: ready or bytes are counted wrong", (int)q->name_bytes,
+                        q->name);
+    struct queue_view v = {.ledger = q->ledger};
+    memcpy(v.count, q->count, sizeof v.count);
+    if (!queue_view_holds(&v))
+        return complain(c, "queue %.*s: the equation of conservation does not hold",
+                        (int)q->name_bytes, q->name);
+    all->live_bytes += r.live_bytes + q->image_bytes;
+    all->messages += r.messages;
+    all->timers += r.timers + (q->timer != 0);
+    return true;
+}
+
+bool engine_verify(const struct engine *e, char *text, size_t text_bytes) {
+    struct complaint c = {text, text_bytes};
+    struct recount all = {.live_bytes = e->st.engine_bytes};
+    for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer)
+        if (!verify_queue(e, queue_at(&e->st, i), &all, &c))
+            return false;
+    if (all.messages != e->st.messages)
+        return complain(&c, "there are %llu messages, and %llu in queues",
+                        (unsigned long long)e->st.messages, (unsigned long long)all.messages);
+    if (all.live_bytes != e->st.live_bytes)
+        return complain(&c, "live bytes are counted %llu and are %llu",
+                        (unsigned long long)e->st.live_bytes,
+                        (unsigned long long)all.live_bytes);
+    if (all.timers != e->st.timers.count)
+        return complain(&c, "there are %u timers for %llu times", e->st.timers.count,
+                        (unsigned long long)all.timers);
+    return true;
+}

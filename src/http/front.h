@@ -1,0 +1,105 @@
+/* The inside of the front end, shared by the files of src/http: its state, and one request at work. Loop thread. */
+#pragma once
+
+#include "http/bodies.h"
+#include "http/http.h"
+#include "http/request.h"
+#include "http/response.h"
+#include "http/waiters.h"
+
+struct connection;
+
+struct http {
+    struct server *server;
+    struct connection *connections; /* all of them; see connection.c */
+    unsigned connection_count;
+    unsigned refused_count; /* of them: over the limit, on their way out */
+    unsigned inflight;      /* whole requests that wait for the disk or for a message */
+    int64_t started_at;
+    uint64_t reply_counts[6]; /* by hundreds of the status */
+    struct date_text date;
+    struct waiters waiters;
+
+    /* Memory of the request at work: there is one at a time, from dispatch to its reply, however long that then waits for the disk. */
+    struct buf body;    /* of its reply */
+    struct buf scratch; /* its query, decoded */
+    struct buf name;    /* its queue, decoded */
+    struct field_errors errors;
+    struct enqueue_body enqueue;
+    struct settle_body settle;
+    union {
+        struct enqueued enqueued[LIMIT_BATCH];
+        enum err results[LIMIT_BATCH];
+    };
+    uint64_t ids[LIMIT_BATCH];
+};
+
+/* One request at work. */
+struct call {
+    struct http *http;
+    struct server *server;
+    struct connection *connection;
+    const struct request *request;
+    struct span queue; /* of the path, decoded */
+    uint64_t id;       /* of the path */
+    int64_t now;
+    struct reply reply;
+    bool is_stateful; /* the engine was asked: what the reply says must be on disk first */
+    bool waits;       /* it became a waiter, which replies later */
+};
+
+/* The engine, which is only reached through here. */
+struct engine *call_engine(struct call *c);
+
+/* The request's body as JSON. False when the reply is set: malformed, or missing where it is required. An empty body is NULL where it is
+ * not. The caller frees it. */
+bool call_body(struct call *c, bool is_required, struct json **ret_json);
+
+/* Sets the 422 when there are errors in http->errors (cleared before each handler); true when there are none. */
+bool call_is_valid(struct call *c);
+
+/* Answers one request: sets its reply, or makes it a waiter. The work of route.c. */
+void call_dispatch(struct call *c);
+
+/* True when the request carries the token, or needs none. */
+bool call_is_allowed(const struct http *h, const struct request *r);
+/* The 401. */
+void call_refuse(struct reply *r);
+
+/* Frees what an unusually large request left. */
+void http_trim(struct http *h);
+
+/* -- the handlers, one a route ---------------------------------------------------------------------------------------------------- */
+
+/* messages.c */
+void handle_enqueue(struct call *c);
+void handle_list(struct call *c);
+void handle_message(struct call *c);
+void handle_payload(struct call *c);
+void handle_attempts(struct call *c);
+
+/* claims.c */
+void handle_claim(struct call *c);
+
+/* settle.c */
+void handle_succeed(struct call *c);
+void handle_fail(struct call *c);
+void handle_release(struct call *c);
+void handle_extend(struct call *c);
+void handle_replay(struct call *c);
+void handle_settle(struct call *c);
+
+/* queues.c */
+void handle_queues(struct call *c);
+void handle_queue(struct call *c);
+void handle_queue_put(struct call *c);
+void handle_queue_delete(struct call *c);
+
+/* info.c */
+void handle_root(struct call *c);
+void handle_healthz(struct call *c);
+void handle_readyz(struct call *c);
+void handle_openapi(struct call *c);
+
+/* metrics.c */
+void handle_metrics(struct call *c);

@@ -1,0 +1,204 @@
+#include "http/engine_keys.h"
+#include "http/front.h"
+#include "http/query.h"
+#include "http/view.h"
+
+#include <assert.h>
+
+static void reply_message(struct call *c, uint64_t id, unsigned flags) {
+    struct message_view m;
+    enum err e = engine_message(call_engine(c), c->queue, id, &m);
+    if (e != OK) {
+        reply_error(&c->reply, e);
+        return;
+    }
+    struct json_writer w;
+    json_writer_init(&w, c->reply.body);
+    view_message(&m, flags, c->now, &w);
+}
+
+/* -- enqueue ----------------------------------------------------------------------------------- */
+
+static void reply_batch(struct call *c, const struct enqueued *enqueued, size_t count) {
+    struct json_writer w;
+    json_writer_init(&w, c->reply.body);
+    json_begin(&w, '{');
+    json_name(&w, "count");
+    json_put_u64(&w, count);
+    json_name(&w, "ids");
+    json_begin(&w, '[');
+    size_t duplicates = 0;
+    for (size_t i = 0; i < count; i++) {
+        json_put_u64(&w, enqueued[i].id);
+        duplicates += enqueued[i].duplicate ? 1 : 0;
+    }
+    json_end(&w, ']');
+    json_name(&w, "duplicates");
+    json_put_u64(&w, duplicates);
+    json_end(&w, '}');
+    c->reply.status = 201;
+}
+
+static void enqueue(struct call *c, const struct enqueue_body *body) {
+    struct http *h = c->http;
+    enum err e =
+        engine_enqueue(call_engine(c), c->now, c->queue, body->items, body->count, h->enqueued);
+    if (e != OK) {
+        reply_error(&c->reply, e);
+    } else if (body->is_batch) {
+        reply_batch(c, h->enqueued, body->count);
+    } else {
+        c->reply.status = h->enqueued[0].duplicate ? 200 : 201;
+        reply_message(c, h->enqueued[0].id, 0);
+    }
+}
+
+/* The body of a repeated enqueue is ignored whatever it holds, so also when it is wrong. */
+static void forgive_repeated(struct call *c) {
+    struct span key = c->request->idempotency_key;
+    if (key.n == 0 || key.n > LIMIT_IDEMPOTENCY_KEY || c->http->enqueue.is_batch)
+        return;
+    uint64_t id;
+    if (engine_key_find(call_engine(c), c->now, c->queue, key, &id) != OK)
+        return;
+    reply_init(&c->reply, c->reply.body);
+    reply_message(c, id, 0);
+}
+
+void handle_enqueue(struct call *c) {
+    struct http *h = c->http;
+    struct enqueue_body *body = &h->enqueue;
+    body->is_batch = false;
+    struct json *json;
+    if (!call_body(c, true, &json)) {
+        forgive_repeated(c);
+        return;
+    }
+
+    const struct enqueue_limits limits = {
+        .payload_bytes_max = c->server->limits.payload_bytes_max,
+        .header_key = c->request->idempotency_key,
+    };
+    switch (enqueue_body_read(body, json, &limits, &h->errors)) {
+    case BODY_GOOD:
+        enqueue(c, body);
+        break;
+    case BODY_INVALID:
+        reply_fields(&c->reply, &h->errors);
+        forgive_repeated(c);
+        break;
+    case BODY_TOO_LARGE:
+        reply_problem(&c->reply, 413, "payload too large", "%s %s", h->errors.items[0].field,
+                      h->errors.items[0].message);
+        forgive_repeated(c);
+        break;
+    }
+    json_free(json);
+}
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+void handle_message(struct call *c) {
+    reply_message(c, c->id, VIEW_DETAIL);
+}
+
+void handle_payload(struct call *c) {
+    struct message_view m;
+    enum err e = engine_message(call_engine(c), c->queue, c->id, &m);
+    if (e != OK) {
+        reply_error(&c->reply, e);
+        return;
+    }
+    c->reply.content_type = "application/octet-stream";
+    buf_add_span(c->reply.body, m.payload);
+}
+
+/* A story is bounded by what cleaning carries on, but a young one may be longer: the newest lines of an endless one are left out. */
+enum { STORY_BYTES_MAX = 4 * LIMIT_REPLY };
+
+struct story {
+    struct json_writer w;
+    uint64_t count;
+};
+
+static void put_entry(void *ctx, const struct history_entry *entry) {
+    struct story *story = ctx;
+    if (story->w.out->n > STORY_BYTES_MAX)
+        return;
+    view_history(entry, &story->w);
+    story->count++;
+}
+
+void handle_attempts(struct call *c) {
+    struct story story = {0};
+    struct json_writer *w = &story.w;
+    json_writer_init(w, c->reply.body);
+    json_begin(w, '{');
+    json_name(w, "attempts");
+    json_begin(w, '[');
+    enum err e = engine_history(call_engine(c), c->queue, c->id, put_entry, &story);
+    if (e != OK) {
+        reply_error(&c->reply, e);
+        return;
+    }
+    json_end(w, ']');
+    json_name(w, "count");
+    json_put_u64(w, story.count);
+    json_end(w, '}');
+}
+
+/* -- list -------------------------------------------------------------------------------------- */
+
+static int read_status(struct span value, struct field_errors *errors) {
+    if (value.p == NULL)
+        return -1;
+    int state = state_parse(value);
+    if (state == STATE_PENDING || state == STATE_PROCESSING || state == STATE_SUCCEEDED ||
+        state == STATE_DEAD)
+        return state;
+    field_error_add(errors, "", "status", "out_of_range",
+                    "must be one of pending, processing, succeeded, dead");
+    return -1;
+}
+
+static struct list read_list(struct call *c) {
+    static const char *const names[] = {"status", "limit", "offset", "after", NULL};
+    struct span values[4];
+    struct field_errors *errors = &c->http->errors;
+    query_read(c->request->query, names, values, &c->http->scratch, errors);
+    return (struct list){
+        .state = read_status(values[0], errors),
+        .limit = parameter_number(values[1], "limit", 1, LIMIT_BATCH, 100, errors),
+        .offset = parameter_number(values[2], "offset", 0, LIMIT_OFFSET, 0, errors),
+        .after = parameter_number(values[3], "after", 0, LIMIT_ID, 0, errors),
+    };
+}
+
+void handle_list(struct call *c) {
+    struct list list = read_list(c);
+    if (!call_is_valid(c))
+        return;
+    struct engine *engine = call_engine(c);
+    uint64_t *ids = c->http->ids;
+    size_t n = 0, count = 0, bytes = 0;
+    engine_list(engine, c->queue, &list, ids, &n);
+
+    struct json_writer w;
+    json_writer_init(&w, c->reply.body);
+    json_begin(&w, '{');
+    json_name(&w, "messages");
+    json_begin(&w, '[');
+    for (; count < n; count++) {
+        struct message_view m;
+        enum err e = engine_message(engine, c->queue, ids[count], &m);
+        assert(e == OK); /* it was listed a moment ago */
+        bytes += m.payload.n + m.headers.n;
+        if (count > 0 && bytes > LIMIT_REPLY)
+            break;
+        view_message(&m, 0, c->now, &w);
+    }
+    json_end(&w, ']');
+    json_name(&w, "count");
+    json_put_u64(&w, count);
+    json_end(&w, '}');
+}

@@ -1,0 +1,105 @@
+#include "http/route.h"
+
+#include "http/front.h"
+
+#include <string.h>
+
+static const struct route routes[] = {
+    {METHOD_POST, "/queues/{queue}/messages", handle_enqueue, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/claim", handle_claim, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/messages/{id}/succeed", handle_succeed, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/settle", handle_settle, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/messages/{id}/fail", handle_fail, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/messages/{id}/extend", handle_extend, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/messages/{id}/release", handle_release, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/messages/{id}/replay", handle_replay, ACCESS_WORK},
+    {METHOD_GET, "/queues/{queue}/messages/{id}", handle_message, ACCESS_WORK},
+    {METHOD_GET, "/queues/{queue}/messages/{id}/payload", handle_payload, ACCESS_WORK},
+    {METHOD_GET, "/queues/{queue}/messages/{id}/attempts", handle_attempts, ACCESS_WORK},
+    {METHOD_GET, "/queues/{queue}/messages", handle_list, ACCESS_WORK},
+    {METHOD_GET, "/queues/{queue}", handle_queue, ACCESS_WORK},
+    {METHOD_PUT, "/queues/{queue}", handle_queue_put, ACCESS_WORK},
+    {METHOD_DELETE, "/queues/{queue}", handle_queue_delete, ACCESS_WORK},
+    {METHOD_GET, "/queues", handle_queues, ACCESS_WORK},
+    {METHOD_GET, "/metrics", handle_metrics, ACCESS_TOKEN},
+    {METHOD_GET, "/healthz", handle_healthz, ACCESS_OPEN},
+    {METHOD_GET, "/readyz", handle_readyz, ACCESS_OPEN},
+    {METHOD_GET, "/openapi.json", handle_openapi, ACCESS_TOKEN},
+    {METHOD_GET, "/", handle_root, ACCESS_TOKEN},
+};
+
+enum { ROUTES = sizeof routes / sizeof routes[0] };
+
+/* Cuts "/segment" off; false at the end. */
+static bool next_segment(struct span *rest, struct span *ret_segment) {
+    if (rest->n == 0 || rest->p[0] != '/')
+        return false;
+    const uint8_t *end = rest->n > 1 ? memchr(rest->p + 1, '/', rest->n - 1) : NULL;
+    size_t n = end == NULL ? rest->n : (size_t)(end - rest->p);
+    *ret_segment = span_of(rest->p + 1, n - 1);
+    *rest = span_of(rest->p + n, rest->n - n);
+    return true;
+}
+
+enum { SEGMENTS_MAX = 5 };
+
+struct segments {
+    size_t count; /* SEGMENTS_MAX + 1: more */
+    struct span items[SEGMENTS_MAX];
+};
+
+static struct segments split(struct span path) {
+    struct segments s = {0};
+    struct span segment;
+    while (next_segment(&path, &segment)) {
+        if (s.count == SEGMENTS_MAX) {
+            s.count++;
+            break;
+        }
+        s.items[s.count++] = segment;
+    }
+    return s;
+}
+
+static bool is_match(const struct segments *s, const char *pattern, struct match *m) {
+    struct span rest = span_str(pattern), wanted;
+    struct match found = {0};
+    size_t i = 0;
+    for (; next_segment(&rest, &wanted); i++) {
+        if (i == s->count)
+            return false;
+        struct span segment = s->items[i];
+        if (span_equal_str(wanted, "{queue}") && segment.n > 0) {
+            found.queue = segment;
+        } else if (span_equal_str(wanted, "{id}") && segment.n > 0) {
+            found.id = segment;
+            found.has_id = true;
+        } else if (!span_equal(wanted, segment)) {
+            return false;
+        }
+    }
+    if (i != s->count)
+        return false;
+    m->queue = found.queue;
+    m->id = found.id;
+    m->has_id = found.has_id;
+    return true;
+}
+
+struct match route_find(enum method method, struct span path) {
+    const struct segments segments = split(path);
+    struct match m = {0};
+    for (size_t i = 0; i < ROUTES; i++) {
+        const struct route *r = &routes[i];
+        if (!is_match(&segments, r->path, &m))
+            continue;
+        m.allowed |= 1U << r->method;
+        if (r->method == METHOD_GET)
+            m.allowed |= 1U << METHOD_HEAD;
+        if (r->method == method || (r->method == METHOD_GET && method == METHOD_HEAD)) {
+            m.route = r;
+            return m;
+        }
+    }
+    return m;
+}

@@ -1,0 +1,31 @@
+/* The table of routes: which method and path is whose. Pure functions over the path as it was sent. Any thread. */
+#pragma once
+
+#include "base/bytes.h"
+#include "http/request.h"
+
+struct call;
+
+enum access {
+    ACCESS_OPEN,  /* needs no token */
+    ACCESS_TOKEN, /* needs the token, if there is one */
+    ACCESS_WORK,  /* likewise, and is refused while draining or overloaded */
+};
+
+struct route {
+    enum method method;
+    const char *path; /* segments; "{queue}" and "{id}" stand for any one that is not empty */
+    void (*handle)(struct call *c);
+    enum access access;
+};
+
+struct match {
+    const struct route *route; /* NULL: no route of that path, or none of that method */
+    unsigned
+        allowed; /* methods of the path, a bit (1 << enum method) each; 0: there is no such path */
+    bool has_id;
+    struct span queue, id; /* as sent */
+};
+
+/* HEAD finds the route of GET. */
+struct match route_find(enum method method, struct span path);

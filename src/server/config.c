@@ -1,0 +1,341 @@
+#include "server/config.h"
+
+#include "base/limits.h"
+#include "base/mem.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One row a flag: the table is the help, the parser and the environment. */
+enum flag {
+    FLAG_HTTP = 256,
+    FLAG_DATA,
+    FLAG_DURABILITY,
+    FLAG_TOKEN,
+    FLAG_TOKEN_FILE,
+    FLAG_TLS_CERT,
+    FLAG_TLS_KEY,
+    FLAG_INSECURE,
+    FLAG_LOG_LEVEL,
+    FLAG_PAYLOAD_MAX,
+    FLAG_BODY_MAX,
+    FLAG_CONNECTIONS_MAX,
+    FLAG_INFLIGHT_MAX,
+    FLAG_REQUEST_TIMEOUT,
+    FLAG_IDLE_TIMEOUT,
+    FLAG_DATA_MAX_BYTES,
+    FLAG_SEGMENT_BYTES,
+    FLAG_TEST_CLOCK,
+    FLAG_HELP,
+};
+
+static const struct row {
+    const char *name, *value; /* value NULL: a switch */
+    enum flag flag;
+    const char *help;
+} rows[] = {
+    {"http", "ADDR:PORT", FLAG_HTTP, "where to listen; port 0 picks a free one (127.0.0.1:8072)"},
+    {"data", "DIR", FLAG_DATA, "the data directory, made when missing (./data)"},
+    {"durability", "sync|none", FLAG_DURABILITY,
+     "sync: every reply is on disk; none: the system writes when it likes (sync)"},
+    {"token", "TOKEN", FLAG_TOKEN, "what clients must send as Authorization: Bearer TOKEN (none)"},
+    {"token-file", "FILE", FLAG_TOKEN_FILE, "the same, read from a file's first line"},
+    {"tls-cert", "FILE", FLAG_TLS_CERT, "PEM certificate chain: HTTPS instead of HTTP"},
+    {"tls-key", "FILE", FLAG_TLS_KEY, "PEM private key of the certificate"},
+    {"insecure", NULL, FLAG_INSECURE, "allow another address than loopback without a token"},
+    {"log-level", "LEVEL", FLAG_LOG_LEVEL, "error, warn, info or debug (info)"},
+    {"payload-max", "BYTES", FLAG_PAYLOAD_MAX, "largest payload; K, M, G may follow (1M)"},
+    {"body-max", "BYTES", FLAG_BODY_MAX, "largest request body (16M)"},
+    {"connections-max", "N", FLAG_CONNECTIONS_MAX, "connections at one time (4096)"},
+    {"inflight-max", "N", FLAG_INFLIGHT_MAX,
+     "requests waiting for the disk or for a message (8192)"},
+    {"request-timeout", "SECONDS", FLAG_REQUEST_TIMEOUT, "for a request to arrive whole (30)"},
+    {"idle-timeout", "SECONDS", FLAG_IDLE_TIMEOUT, "for an idle connection (75)"},
+    {"data-max-bytes", "BYTES", FLAG_DATA_MAX_BYTES,
+     "treat the disk as full when the log takes this much; 0 = the disk decides (0)"},
+    {"segment-bytes", "BYTES", FLAG_SEGMENT_BYTES,
+     "size of a new log's segments, from 256K (64M)"},
+    {"test-clock", NULL, FLAG_TEST_CLOCK, "time moves only by the X-Now header of requests"},
+    {"help", NULL, FLAG_HELP, "show this"},
+};
+#define ROWS (sizeof rows / sizeof rows[0])
+
+static void print_help(void) {
+    printf("usage: nixie serve [flags]\n\n"
+           "Serves the queues in a data directory until SIGTERM. Prints \"listening http ADDR:PORT\"\n"
+           "when it is ready. Each flag can be given as NIXIE_<FLAG> in the environment, too\n"
+           "(NIXIE_HTTP, NIXIE_DATA_MAX_BYTES ...).\n\n");
+    for (size_t i = 0; i < ROWS; i++) {
+        char left[48];
+        snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].value ? rows[i].value : "");
+        printf("  %-28s %s\n", left, rows[i].help);
+    }
+    printf("\nexamples:\n"
+           "  nixie serve --data /var/lib/nixie\n"
+           "  nixie serve --http 0.0.0.0:8072 --token-file /etc/nixie/token \\\n"
+           "      --tls-cert cert.pem --tls-key key.pem\n\n"
+           "exit status: 0 stopped as asked; 1 could not start or go on; 2 wrong usage; 70 stopped at\n"
+           "once because the disk failed or held damaged data\n");
+}
+
+static bool wrong(const char *flag, const char *value, const char *expected) {
+    fprintf(stderr, "nixie serve: --%s %s: must be %s\n", flag, value, expected);
+    return false;
+}
+
+static bool read_number(const char *text, bool units, int64_t low, int64_t high, int64_t *ret) {
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    int shift = 0;
+    if (units && *end) {
+        static const char letters[] = "KMGT";
+        const char *at = strchr(letters, toupper((unsigned char)*end));
+        if (!at)
+            return false;
+        shift = 10 * (int)(at - letters + 1);
+        end++;
+    }
+    if (end == text || *end || errno || v < 0 || v > high >> shift)
+        return false;
+    *ret = (int64_t)v << shift;
+    return *ret >= low;
+}
+
+static bool set_number(const char *flag, const char *text, bool units, int64_t low, int64_t high,
+                       int64_t *ret) {
+    if (read_number(text, units, low, high, ret))
+        return true;
+    char expected[96];
+    snprintf(expected, sizeof expected, "a whole number from %" PRId64 " to %" PRId64, low, high);
+    return wrong(flag, text, expected);
+}
+
+/* "host:port", "[v6]:port". */
+static bool set_address(struct config *c, const char *text) {
+    const char *colon = strrchr(text, ':');
+    if (!colon || colon == text || !colon[1])
+        return wrong("http", text, "ADDR:PORT");
+    size_t n = (size_t)(colon - text);
+    if (text[0] == '[' && text[n - 1] == ']') {
+        text++;
+        n -= 2;
+    }
+    int64_t port;
+    if (!read_number(colon + 1, false, 0, 65535, &port))
+        return wrong("http", text, "ADDR:PORT with a port from 0 to 65535");
+    free(c->http_host);
+    free(c->http_port);
+    c->http_host = mem_alloc(n + 1);
+    memcpy(c->http_host, text, n);
+    c->http_port = mem_strdup(colon + 1);
+    return true;
+}
+
+static bool set_token(struct config *c, const char *token) {
+    if (!*token)
+        return wrong("token", "''", "not empty");
+    free(c->token);
+    c->token = mem_strdup(token);
+    return true;
+}
+
+static bool read_token_file(struct config *c, const char *path) {
+    FILE *f = fopen(path, "re");
+    if (!f) {
+        fprintf(stderr, "nixie serve: --token-file %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    char line[1024] = "";
+    bool ok = fgets(line, sizeof line, f) != NULL;
+    fclose(f);
+    line[strcspn(line, "\r\n")] = '\0';
+    if (!ok || !line[0]) {
+        fprintf(stderr, "nixie serve: --token-file %s: its first line is empty\n", path);
+        return false;
+    }
+    return set_token(c, line);
+}
+
+static bool set_bytes(const struct row *row, const char *text, int64_t low, int64_t high,
+                      size_t *ret) {
+    int64_t v = 0;
+    bool ok = set_number(row->name, text, true, low, high, &v);
+    *ret = (size_t)v;
+    return ok;
+}
+
+static bool set_count(const struct row *row, const char *text, unsigned *ret) {
+    int64_t v = 0;
+    bool ok = set_number(row->name, text, false, 1, 1000000, &v);
+    *ret = (unsigned)v;
+    return ok;
+}
+
+static bool set_seconds(const struct row *row, const char *text, int64_t high, int64_t *ret_ms) {
+    int64_t v = 0;
+    bool ok = set_number(row->name, text, false, 1, high, &v);
+    *ret_ms = v * 1000;
+    return ok;
+}
+
+static bool set_flag(struct config *c, const struct row *row, const char *text) {
+    switch (row->flag) {
+    case FLAG_HTTP:
+        return set_address(c, text);
+    case FLAG_DATA:
+        c->data = text;
+        return *text ? true : wrong("data", "''", "a directory");
+    case FLAG_DURABILITY:
+        c->durability_none = strcmp(text, "none") == 0;
+        return c->durability_none || strcmp(text, "sync") == 0
+                   ? true
+                   : wrong("durability", text, "sync or none");
+    case FLAG_TOKEN:
+        return set_token(c, text);
+    case FLAG_TOKEN_FILE:
+        return read_token_file(c, text);
+    case FLAG_TLS_CERT:
+        c->tls_cert = text;
+        return true;
+    case FLAG_TLS_KEY:
+        c->tls_key = text;
+        return true;
+    case FLAG_INSECURE:
+        c->insecure = true;
+        return true;
+    case FLAG_TEST_CLOCK:
+        c->test_clock = true;
+        return true;
+    case FLAG_LOG_LEVEL: {
+        int level = log_level_parse(text);
+        c->log_level = level < 0 ? c->log_level : (enum log_level)level;
+        return level >= 0 ? true : wrong("log-level", text, "error, warn, info or debug");
+    }
+    case FLAG_DATA_MAX_BYTES:
+        return set_number(row->name, text, true, 0, INT64_MAX / 2, &c->data_bytes_max);
+    case FLAG_SEGMENT_BYTES:
+        return set_number(row->name, text, true, LOG_SEGMENT_BYTES_MIN, 1024 * 1024 * 1024,
+                          &c->segment_bytes);
+    case FLAG_PAYLOAD_MAX:
+        return set_bytes(row, text, 1, LIMIT_PAYLOAD_MOST, &c->limits.payload_bytes_max);
+    case FLAG_BODY_MAX:
+        return set_bytes(row, text, 1024, LIMIT_BODY_MOST, &c->limits.body_bytes_max);
+    case FLAG_CONNECTIONS_MAX:
+        return set_count(row, text, &c->limits.connections_max);
+    case FLAG_INFLIGHT_MAX:
+        return set_count(row, text, &c->limits.inflight_max);
+    case FLAG_REQUEST_TIMEOUT:
+        return set_seconds(row, text, 3600, &c->limits.request_timeout_ms);
+    case FLAG_IDLE_TIMEOUT:
+        return set_seconds(row, text, 86400, &c->limits.idle_timeout_ms);
+    case FLAG_HELP:
+        break;
+    }
+    return true;
+}
+
+static bool read_environment(struct config *c) {
+    for (size_t i = 0; i < ROWS; i++) {
+        char name[64] = "NIXIE_";
+        size_t n = strlen(name);
+        for (const char *p = rows[i].name; *p; p++)
+            name[n++] = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+        const char *text = getenv(name);
+        if (!text || rows[i].flag == FLAG_HELP)
+            continue;
+        if (!rows[i].value && (strcmp(text, "0") == 0 || !*text))
+            continue;
+        if (!set_flag(c, &rows[i], text)) {
+            fprintf(stderr, "nixie serve: (from %s in the environment)\n", name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum config_result read_flags(struct config *c, int argc, char **argv) {
+    struct option options[ROWS + 1] = {0};
+    for (size_t i = 0; i < ROWS; i++)
+        options[i] = (struct option){.name = rows[i].name,
+                                     .has_arg = rows[i].value ? required_argument : no_argument,
+                                     .val = (int)rows[i].flag};
+    optind = 1;
+    opterr = 0;
+    for (int flag; (flag = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (flag == 'h' || flag == FLAG_HELP) {
+            print_help();
+            return CONFIG_HELP;
+        }
+        if (flag == '?') {
+            fprintf(stderr, "nixie serve: %s: unknown flag or missing value; see --help\n",
+                    argv[optind - 1]);
+            return CONFIG_WRONG;
+        }
+        for (size_t i = 0; i < ROWS; i++)
+            if ((int)rows[i].flag == flag && !set_flag(c, &rows[i], optarg))
+                return CONFIG_WRONG;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "nixie serve: %s: unexpected argument; see --help\n", argv[optind]);
+        return CONFIG_WRONG;
+    }
+    return CONFIG_OK;
+}
+
+static bool is_loopback(const char *host) {
+    return strcmp(host, "localhost") == 0 || strcmp(host, "::1") == 0 ||
+           strncmp(host, "127.", 4) == 0;
+}
+
+static bool sensible(const struct config *c) {
+    if (!c->tls_cert != !c->tls_key) {
+        fprintf(stderr, "nixie serve: --tls-cert and --tls-key go together\n");
+        return false;
+    }
+    if (!is_loopback(c->http_host) && !c->token && !c->insecure) {
+        fprintf(stderr,
+                "nixie serve: --http %s is reachable from other machines: set --token or "
+                "--token-file, or say --insecure\n",
+                c->http_host);
+        return false;
+    }
+    if ((int64_t)c->limits.payload_bytes_max + LIMIT_HEADERS + 4096 > c->segment_bytes) {
+        fprintf(stderr, "nixie serve: --payload-max %zu does not fit a segment of %" PRId64
+                        " bytes (--segment-bytes)\n",
+                c->limits.payload_bytes_max, c->segment_bytes);
+        return false;
+    }
+    return true;
+}
+
+enum config_result config_read(struct config *c, int argc, char **argv) {
+    *c = (struct config){
+        .data = "./data",
+        .log_level = LOG_LEVEL_INFO,
+        .segment_bytes = LOG_SEGMENT_BYTES,
+        .limits = {.payload_bytes_max = LIMIT_PAYLOAD,
+                   .body_bytes_max = LIMIT_BODY,
+                   .connections_max = LIMIT_CONNECTIONS,
+                   .inflight_max = LIMIT_INFLIGHT,
+                   .request_timeout_ms = LIMIT_REQUEST_TIMEOUT_MS,
+                   .idle_timeout_ms = LIMIT_IDLE_TIMEOUT_MS},
+    };
+    if (!set_address(c, "127.0.0.1:8072") || !read_environment(c))
+        return CONFIG_WRONG;
+    enum config_result r = read_flags(c, argc, argv);
+    if (r == CONFIG_OK && !sensible(c))
+        r = CONFIG_WRONG;
+    return r;
+}
+
+void config_release(struct config *c) {
+    free(c->http_host);
+    free(c->http_port);
+    free(c->token);
+}

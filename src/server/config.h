@@ -1,0 +1,25 @@
+/* What `nixie serve` is told: flags, each also as NIXIE_<FLAG> in the environment; a flag wins. Start only. */
+#pragma once
+
+#include "base/logging.h"
+#include "server/server.h"
+
+#include <stdbool.h>
+
+struct config {
+    char *http_host, *http_port;
+    const char *data;
+    bool durability_none;
+    char *token; /* NULL: none */
+    const char *tls_cert, *tls_key;
+    bool insecure, test_clock;
+    enum log_level log_level;
+    struct server_limits limits;
+    int64_t segment_bytes, data_bytes_max;
+};
+
+enum config_result { CONFIG_OK, CONFIG_HELP, CONFIG_WRONG };
+
+/* Reads the arguments after "serve". CONFIG_HELP: help was printed to stdout. CONFIG_WRONG: what is wrong was said on stderr. */
+enum config_result config_read(struct config *c, int argc, char **argv);
+void config_release(struct config *c);

@@ -1,0 +1,31 @@
+/* What the protocols share: one engine, its log and its clock, on one loop. Loop thread.
+ *
+ * In each turn of the loop, after the sockets were served, the server moves what is due, wakes waiting consumers, cleans a little, and hands
+ * what was appended to the log thread: protocols call verbs and wait at the barrier; they need not tell the server anything. */
+#pragma once
+
+#include "engine/engine.h"
+#include "server/barrier.h"
+
+struct loop; /* net/loop.h */
+
+struct server_limits {
+    size_t payload_bytes_max, body_bytes_max;
+    unsigned connections_max, inflight_max;
+    int64_t request_timeout_ms, idle_timeout_ms;
+};
+
+struct server {
+    struct engine *engine;
+    struct log *log;
+    struct barrier barrier;
+    struct loop *loop;
+    struct server_limits limits;
+    const char *token; /* NULL: everybody is welcome */
+    bool test_clock;
+    bool draining;
+    int64_t now;       /* the latest time told: server_now never goes below it, the test clock stands at it */
+};
+
+/* The time of this moment: wall clock, never going back, or the test clock's. */
+int64_t server_now(struct server *s);

@@ -1,0 +1,198 @@
+"""A naive model of the queues: dictionaries and loops, whole seconds, nothing clever. Written from docs/http-api.md."""
+
+POLICIES = {
+    "plain": {},
+    "short": {"max_retries": 2, "backoff": {"kind": "fixed", "base_seconds": 5}, "lease_seconds": 20,
+              "retention": {"succeeded_seconds": 50, "succeeded_max": 3, "dead_seconds": 200}},
+    "tight": {"backoff": {"kind": "list", "list_seconds": [0, 7, 30]}, "ttl_seconds": 60, "delay_seconds": 3, "max_messages": 6,
+              "idempotency_window_seconds": 30},
+}
+
+
+class Refused(Exception):
+    """The status a server should answer with."""
+
+    def __init__(self, status):
+        super().__init__(status)
+        self.status = status
+
+
+class Message:
+    def __init__(self, mid, now, payload, max_retries, priority, available, ttl, key):
+        self.id, self.created, self.updated = mid, now, now
+        self.payload, self.max_retries, self.priority, self.key = payload, max_retries, priority, key
+        self.available = available  # by a delay
+        self.retry_at = None        # by a failure
+        self.ttl, self.expires = ttl, None if ttl is None else now + ttl
+        self.status, self.retry_count, self.deliveries = "pending", 0, 0
+        self.error = self.error_class = self.reason = self.died = self.lease = self.lease_end = self.done = None
+        self.story = []
+
+    def due(self):
+        return max(self.available or 0, self.retry_at or 0)
+
+
+class Queue:
+    def __init__(self, policy):
+        self.policy = policy
+        self.messages = {}   # by id: all that can be read
+        self.keys = {}       # idempotency key: (message id, time)
+        self.accepted = self.succeeded = self.discarded = 0
+
+    # -- policy ---------------------------------------------------------------------------------------------------------
+
+    def setting(self, name, default):
+        return self.policy.get(name, default)
+
+    def retention(self, name, default):
+        return self.policy.get("retention", {}).get(name, default)
+
+    def backoff(self, n):
+        b = self.policy.get("backoff", {"kind": "exponential"})
+        if b["kind"] == "fixed":
+            return b["base_seconds"]
+        if b["kind"] == "list":
+            return b["list_seconds"][min(n, len(b["list_seconds"])) - 1]
+        return min(2**n, 3600)
+
+    # -- time -----------------------------------------------------------------------------------------------------------
+
+    def tick(self, now):
+        for m in self.messages.values():
+            if m.status == "processing" and m.lease_end <= now:
+                m.story.append((m.deliveries, "lease_expired", now))
+                self._failed(m, now, "lease_expired", None, None)
+        for m in self.messages.values():
+            if m.status == "pending" and m.expires is not None and m.expires <= now:
+                m.story.append((m.deliveries, "expired", now))
+                self._die(m, now, "expired")
+        self._forget(now)
+
+    def _forget(self, now):
+        done = sorted((m for m in self.messages.values() if m.status == "succeeded"), key=lambda m: m.done)
+        keep = self.retention("succeeded_max", 1000000)
+        for i, m in enumerate(done):
+            if m.done[0] + self.retention("succeeded_seconds", 3600) <= now or i < len(done) - keep:
+                del self.messages[m.id]
+        dead_seconds = self.retention("dead_seconds", None)
+        for m in list(self.messages.values()):
+            if m.status == "dead" and dead_seconds is not None and m.died + dead_seconds <= now:
+                del self.messages[m.id]
+                self.discarded += 1
+
+    def _die(self, m, now, reason):
+        m.status, m.reason, m.died, m.updated, m.available, m.retry_at = "dead", reason, now, now, None, None
+
+    def _failed(self, m, now, error_class, error, wait, permanent=False):
+        m.retry_count += 1
+        m.error_class, m.error, m.updated = error_class, error, now
+        m.lease = m.lease_end = None
+        if permanent or m.retry_count >= m.max_retries:
+            lease = error_class == "lease_expired" and error is None
+            self._die(m, now, "permanent" if permanent else "lease_expired" if lease else "max_retries")
+        else:
+            m.status = "pending"
+            m.retry_at = now + (self.backoff(m.retry_count) if wait is None else wait)
+
+    # -- verbs ----------------------------------------------------------------------------------------------------------
+
+    def known(self, now, key):
+        """The id of the message a key stands for, or None."""
+        if key in self.keys:
+            mid, since = self.keys[key]
+            if now < since + self.setting("idempotency_window_seconds", 3600):
+                return mid
+        return None
+
+    def unfinished(self):
+        return sum(m.status in ("pending", "processing") for m in self.messages.values())
+
+    def check_room(self, now, items):
+        """Raises 429 when the new ones among items do not fit."""
+        new, seen = 0, set()
+        for item in items:
+            key = item.get("idempotency_key")
+            if key is not None and (key in seen or self.known(now, key) is not None):
+                continue
+            seen.add(key)
+            new += 1
+        if new and self.unfinished() + new > self.setting("max_messages", 10**9):
+            raise Refused(429)
+
+    def enqueue(self, now, mid, item):
+        """Adds a message under the id the server chose."""
+        delay = item.get("delay_seconds", self.setting("delay_seconds", 0))
+        m = Message(mid, now, item["payload"], item.get("max_retries", self.setting("max_retries", 3)), item.get("priority", 0),
+                    now + delay if delay else None, item.get("ttl_seconds", self.setting("ttl_seconds", None)),
+                    item.get("idempotency_key"))
+        self.messages[mid] = m
+        self.accepted += 1
+        if m.key is not None:
+            self.keys[m.key] = (mid, now)
+        return m
+
+    def ready(self, now):
+        found = [m for m in self.messages.values() if m.status == "pending" and m.due() <= now]
+        return sorted(found, key=lambda m: (-m.priority, m.id))
+
+    def claim(self, now, count, lease_seconds):
+        got = self.ready(now)[:count]
+        for m in got:
+            m.status, m.updated, m.available, m.retry_at = "processing", now, None, None
+            m.deliveries += 1
+            m.lease_end = now + (lease_seconds or self.setting("lease_seconds", 300))
+            m.story.append((m.deliveries, "claimed", now))
+        return got
+
+    def find(self, mid):
+        if mid not in self.messages:
+            raise Refused(404)
+        return self.messages[mid]
+
+    def settle(self, now, mid, action, lease=None, **fields):
+        m = self.find(mid)
+        if m.status != "processing" or (lease is not None and lease != m.lease):
+            raise Refused(409)
+        if action == "succeed":
+            m.status, m.updated, m.lease = "succeeded", now, None
+            self.succeeded += 1
+            m.done = (now, self.succeeded)
+            m.story.append((m.deliveries, "succeeded", now))
+        elif action == "fail":
+            m.story.append((m.deliveries, "failed", now))
+            self._failed(m, now, fields.get("error_class"), fields.get("error", ""), fields.get("retry_after_seconds"),
+                         fields.get("permanent", False))
+        elif action == "release":
+            m.story.append((m.deliveries, "released", now))
+            m.status, m.updated, m.lease = "pending", now, None
+            delay = fields.get("delay_seconds", 0)
+            m.available = now + delay if delay else None
+        else:
+            m.story.append((m.deliveries, "extended", now))
+            m.updated = now
+            m.lease_end = now + fields.get("lease_seconds", self.setting("lease_seconds", 300))
+        return m
+
+    def replay(self, now, mid):
+        m = self.find(mid)
+        if m.status != "dead":
+            raise Refused(409)
+        m.status, m.updated, m.retry_count = "pending", now, 0
+        m.error = m.error_class = m.reason = m.died = m.available = m.retry_at = None
+        m.expires = None if m.ttl is None else now + m.ttl
+        m.story.append((m.deliveries, "replayed", now))
+        return m
+
+    # -- what can be seen -------------------------------------------------------------------------------------------------
+
+    def counts(self, now):
+        n = {s: sum(m.status == s for m in self.messages.values()) for s in ("pending", "processing", "dead", "succeeded")}
+        return {**n, "parked": 0, "ready": len(self.ready(now))}
+
+    def terms(self):
+        n = self.counts(0)
+        return {"accepted": self.accepted, "moved_in": 0, "pending": n["pending"], "processing": n["processing"], "parked": 0,
+                "dead": n["dead"], "succeeded_total": self.succeeded, "discarded_total": self.discarded, "moved_out": 0, "holds": True}
+
+    def bytes(self):
+        return sum(len(m.payload.encode()) for m in self.messages.values() if m.status != "succeeded")
