@@ -25,7 +25,7 @@
 #define LIMIT_PAYLOAD (1024 * 1024)          /* default of --payload-max; over it 413 */
 #define LIMIT_PAYLOAD_MOST (8 * 1024 * 1024) /* of --payload-max itself; refused at start */
 #define LIMIT_BODY (16 * 1024 * 1024)        /* default of --body-max; over it 413 */
-#define LIMIT_BODY_MOST (64 * 1024 * 1024)     /* of --body-max itself */
+#define LIMIT_BODY_MOST (64 * 1024 * 1024)   /* of --body-max itself */
 #define LIMIT_REPLY (16 * 1024 * 1024)       /* payload in one reply: a claim or list ends early */
 #define LIMIT_HEAD (32 * 1024)               /* request line and headers; over it 431 or 414 */
 #define LIMIT_QUEUES 1000000                 /* over it 507 with its own title */

@@ -1,5 +1,6 @@
-/* A call: one HTTP request at a time over a libcurl handle that keeps its connection. Said once here for all commands: which server, which token, how
- * long to wait, how much to take, and what a failure is called. Nothing the server sends is trusted to be short. One thread. */
+/* A call: one HTTP request at a time over a libcurl handle that keeps its connection. Said once
+ * here for all commands: which server, which token, how long to wait, how much to take, and what a
+ * failure is called. Nothing the server sends is trusted to be short. One thread. */
 #pragma once
 
 #include "base/json.h"
@@ -8,7 +9,8 @@
 
 #include <curl/curl.h>
 
-/* A reply's body: LIMIT_REPLY bytes of payload and as many headers, all of it escaped as \uNNNN. A longer one is refused. */
+/* A reply's body: LIMIT_REPLY bytes of payload and as many headers, all of it escaped as \uNNNN. A
+ * longer one is refused. */
 #define CALL_REPLY_MAX ((size_t)12 * LIMIT_REPLY)
 /* Of what is sent. Whoever fills it is bounded well below by LIMIT_PAYLOAD_MOST and ARG_MAX. */
 #define CALL_BODY_MAX ((size_t)128 * 1024 * 1024)
@@ -29,13 +31,14 @@ struct call {
 void call_init(struct call *r, const struct cli *cli);
 void call_release(struct call *r);
 
-/* Begins a new request: clears the last one and the path and body that the caller then writes (into r->path, r->body). */
+/* Begins a new request: clears the last one and the path and body that the caller then writes
+ * (into r->path, r->body). */
 void call_begin(struct call *r);
 /* Begins the path "/queues/NAME". */
 void call_begin_queue(struct call *r, const char *queue);
 
-/* Sends what was written and waits; wait_s is how long the server may take on purpose. A body is sent when r->body is not empty, or the method is
- * POST. The outcome is in r->status. */
+/* Sends what was written and waits; wait_s is how long the server may take on purpose. A body is
+ * sent when r->body is not empty, or the method is POST. The outcome is in r->status. */
 void call_run(struct call *r, const char *method, int64_t wait_s);
 
 /* call_run in two parts, for a curl_multi: the handle is r->easy. */
@@ -57,5 +60,6 @@ void call_explain_problem(const struct json *problem, struct buf *out);
 /* The exit code that stands for an HTTP status (0: none came). */
 int call_exit_code(long status);
 
-/* -1 after success with a JSON reply. Else says "WHAT: why" and returns the exit code. `what` may be NULL. */
+/* -1 after success with a JSON reply. Else says "WHAT: why" and returns the exit code. `what` may
+ * be NULL. */
 int call_check(const struct call *r, const char *what);

@@ -1,8 +1,8 @@
 /* The command line, all of it but `serve` and `log`. */
 #pragma once
 
-/* Exit codes: a promise to scripts, written in every help text and in nixie(1). An interrupted command ends by SIGINT, which a shell
- * shows as 130. */
+/* Exit codes: a promise to scripts, written in every help text and in nixie(1). An interrupted
+ * command ends by SIGINT, which a shell shows as 130. */
 enum {
     CLI_DONE = 0,
     CLI_FAILED = 1,
@@ -14,6 +14,6 @@ enum {
     CLI_UNREACHABLE = 7, /* no server there, or no reply in time */
 };
 
-/* Runs the command in argv and returns the exit code. argv is the process's own: argv[0] the program, then options common to all commands, then
- * the command. */
+/* Runs the command in argv and returns the exit code. argv is the process's own: argv[0] the
+ * program, then options common to all commands, then the command. */
 int cli_main(int argc, char **argv);

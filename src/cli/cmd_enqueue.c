@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 enum {
-    BATCH_BYTES =
-        4 * 1024 *
-        1024, /* of a body: with one more line it stays below LIMIT_BODY unless the line alone is near it */
+    /* Of a body: with one more line it stays below LIMIT_BODY, unless that line alone is near it. */
+    BATCH_BYTES = 4 * 1024 * 1024,
     PROGRESS_US = 200000,
 };
 
@@ -187,7 +186,8 @@ static void show_progress(struct lines_run *run, bool is_last) {
     buf_release(&text);
 }
 
-/* Reads up to a batch of lines into the body. The number of them, 0 at the end, -1 and said on an error. */
+/* Reads up to a batch of lines into the body. The number of them, 0 at the end, -1 and said on an
+ * error. */
 static int read_batch(struct call *r, const struct enqueue *e, struct input_lines *in) {
     struct json_writer w;
     struct span line;

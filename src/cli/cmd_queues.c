@@ -31,7 +31,8 @@ static void add_row(struct out *o, const struct json *queue) {
     out_cell_member(o, queue, "queue");
 }
 
-/* One page; -1 and the number of queues in it, or the exit code. `after` is the last name, and becomes it. */
+/* One page; -1 and the number of queues in it, or the exit code. `after` is the last name, and
+ * becomes it. */
 static int list_page(struct call *r, struct buf *after, struct out *o, size_t *ret_count) {
     call_begin(r);
     buf_printf(&r->path, "/queues?limit=%d", PAGE);

@@ -61,7 +61,8 @@ struct listing {
     bool is_all;
 };
 
-/* One page of at most `limit`: -1, how many came, and l->after moved behind them; or the exit code. */
+/* One page of at most `limit`: -1, how many came, and l->after moved behind them; or the exit
+ * code. */
 static int list_page(struct call *r, struct listing *l, int64_t limit, struct out *o,
                      size_t *ret_count) {
     call_begin_queue(r, l->queue);

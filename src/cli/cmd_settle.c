@@ -1,4 +1,5 @@
-/* The verbs on messages by id: succeed, fail, release, extend, replay. One request an id: every message printed is the server's own. */
+/* The verbs on messages by id: succeed, fail, release, extend, replay. One request an id: every
+ * message printed is the server's own. */
 #include "cli/call.h"
 #include "cli/commands.h"
 #include "cli/input.h"
@@ -34,11 +35,14 @@ struct verb {
     int64_t retry_after_s, delay_s, lease_s;
 };
 
-#define VERB_NAMED(verb_name)                                                                      \
-    {                                                                                              \
-        .name = verb_name, .retry_after_s = OPTION_NOT_GIVEN, .delay_s = OPTION_NOT_GIVEN,         \
-        .lease_s = OPTION_NOT_GIVEN                                                                \
-    }
+static struct verb verb_named(const char *name) {
+    return (struct verb){
+        .name = name,
+        .retry_after_s = OPTION_NOT_GIVEN,
+        .delay_s = OPTION_NOT_GIVEN,
+        .lease_s = OPTION_NOT_GIVEN,
+    };
+}
 
 static void write_body(const struct verb *verb, struct span lease, struct buf *body) {
     struct json_writer w;
@@ -74,7 +78,8 @@ static int settle_one(struct call *r, const char *queue, const struct verb *verb
     return call_check(r, what);
 }
 
-/* Goes on after a message that could not be settled, not after a server that is gone or refuses the token. */
+/* Goes on after a message that could not be settled, not after a server that is gone or refuses
+ * the token. */
 static int settle_all(struct call *r, const char *queue, const struct verb *verb,
                       struct input_ids *ids) {
     struct out o;
@@ -125,20 +130,24 @@ static int settle(struct cli *cli, const struct verb *verb, const struct option_
     return code;
 }
 
-#define LEASE_OPTION(verb)                                                                         \
-    {                                                                                              \
-        .name = "lease", .value = "TOKEN", .text = &(verb).lease,                                  \
-        .help = "the claim's token: refused when it is not the current one"                        \
-    }
+/* The option that the verbs on claimed messages share. */
+static struct option_spec lease_option(struct verb *verb) {
+    return (struct option_spec){
+        .name = "lease",
+        .value = "TOKEN",
+        .text = &verb->lease,
+        .help = "the claim's token: refused when it is not the current one",
+    };
+}
 
 int command_succeed(struct cli *cli, int argc, char **argv) {
-    struct verb verb = VERB_NAMED("succeed");
-    const struct option_spec specs[] = {LEASE_OPTION(verb), OPTION_END};
+    struct verb verb = verb_named("succeed");
+    const struct option_spec specs[] = {lease_option(&verb), OPTION_END};
     return settle(cli, &verb, specs, argc, argv);
 }
 
 int command_fail(struct cli *cli, int argc, char **argv) {
-    struct verb verb = VERB_NAMED("fail");
+    struct verb verb = verb_named("fail");
     const struct option_spec specs[] = {
         {.name = "error",
          .letter = 'e',
@@ -162,28 +171,28 @@ int command_fail(struct cli *cli, int argc, char **argv) {
          .seconds = &verb.retry_after_s,
          .max = LIMIT_DELAY_SECONDS,
          .help = "retry in S seconds instead of the queue's backoff"},
-        LEASE_OPTION(verb),
+        lease_option(&verb),
         OPTION_END,
     };
     return settle(cli, &verb, specs, argc, argv);
 }
 
 int command_release(struct cli *cli, int argc, char **argv) {
-    struct verb verb = VERB_NAMED("release");
+    struct verb verb = verb_named("release");
     const struct option_spec specs[] = {
         {.name = "delay",
          .value = "S",
          .seconds = &verb.delay_s,
          .max = LIMIT_DELAY_SECONDS,
          .help = "not claimable for S seconds"},
-        LEASE_OPTION(verb),
+        lease_option(&verb),
         OPTION_END,
     };
     return settle(cli, &verb, specs, argc, argv);
 }
 
 int command_extend(struct cli *cli, int argc, char **argv) {
-    struct verb verb = VERB_NAMED("extend");
+    struct verb verb = verb_named("extend");
     const struct option_spec specs[] = {
         {.name = "seconds",
          .letter = 's',
@@ -192,14 +201,14 @@ int command_extend(struct cli *cli, int argc, char **argv) {
          .min = 1,
          .max = LIMIT_LEASE_SECONDS,
          .help = "the lease ends S seconds from now (default: the queue's)"},
-        LEASE_OPTION(verb),
+        lease_option(&verb),
         OPTION_END,
     };
     return settle(cli, &verb, specs, argc, argv);
 }
 
 int command_replay(struct cli *cli, int argc, char **argv) {
-    struct verb verb = VERB_NAMED("replay");
+    struct verb verb = verb_named("replay");
     const struct option_spec specs[] = {OPTION_END};
     return settle(cli, &verb, specs, argc, argv);
 }

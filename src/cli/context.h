@@ -1,4 +1,5 @@
-/* What every command is given: its entry in the table of commands and the settings that are common to all. One thread. */
+/* What every command is given: its entry in the table of commands and the settings that are common
+ * to all. One thread. */
 #pragma once
 
 #include "cli/cli.h"
@@ -16,7 +17,8 @@ struct command {
     const char *examples; /* lines, each with its newline */
     int args_min;
     int args_max; /* -1: any number */
-    /* argv[0] is the command's name. NULL for a command that main() runs itself. Returns the exit code. */
+    /* argv[0] is the command's name. NULL for a command that main() runs itself. Returns the exit
+     * code. */
     int (*run)(struct cli *cli, int argc, char **argv);
 };
 
@@ -35,8 +37,10 @@ struct cli {
 };
 
 /* All three print "nixie: COMMAND: ..." and a newline on stderr. */
-void cli_error(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void cli_error(const struct cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* Not when quiet. */
 void cli_note(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Adds where the help is; returns CLI_USAGE. */
-int cli_usage_error(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_usage_error(const struct cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));

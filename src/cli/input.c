@@ -74,9 +74,9 @@ static int hand_out(struct input_lines *in, size_t line_bytes, size_t with_newli
 int input_lines_next(struct input_lines *in, const struct cli *cli, struct span *ret_line) {
     for (;;) {
         size_t left = in->pending.n - in->consumed;
-        const uint8_t *start = in->pending.n > 0 ? in->pending.p + in->consumed : NULL;
+        const uint8_t *start = left > 0 ? in->pending.p + in->consumed : NULL;
         const uint8_t *newline =
-            left > in->scanned ? memchr(start + in->scanned, '\n', left - in->scanned) : NULL;
+            left > 0 ? memchr(start + in->scanned, '\n', left - in->scanned) : NULL;
         if (newline != NULL && (size_t)(newline - start) <= in->line_max)
             return hand_out(in, (size_t)(newline - start), (size_t)(newline - start) + 1, ret_line);
         in->scanned = left;

@@ -1,4 +1,5 @@
-/* What a command reads besides its arguments: whole files, lines, lists of ids. All of it bounded. One thread. */
+/* What a command reads besides its arguments: whole files, lines, lists of ids. All of it bounded.
+ * One thread. */
 #pragma once
 
 #include "base/bytes.h"
@@ -6,8 +7,8 @@
 
 #define INPUT_LINE_MAX ((size_t)64 * 1024 * 1024) /* of a line that holds a message as JSON */
 
-/* Appends a file ("-": standard input) to ret. Returns -1, or the exit code when it cannot be read or is longer than bytes_max (ret's max must
- * be at least one more); the error is said then. */
+/* Appends a file ("-": standard input) to ret. Returns -1, or the exit code when it cannot be read
+ * or is longer than bytes_max (ret's max must be at least one more); the error is said then. */
 int input_read_file(const struct cli *cli, const char *path, size_t bytes_max, struct buf *ret);
 
 /* Lines from a descriptor, without their newlines; the last one needs none. */
@@ -26,8 +27,8 @@ void input_lines_release(struct input_lines *in);
 /* 1: a line, valid until the next call; 0: the end; -1: error, said. */
 int input_lines_next(struct input_lines *in, const struct cli *cli, struct span *ret_line);
 
-/* The ids a command was given: its arguments, or with "-" the lines of standard input, each an id or a JSON object with an `id` and perhaps a
- * `lease` (as nixie ls and nixie claim print them). */
+/* The ids a command was given: its arguments, or with "-" the lines of standard input, each an id
+ * or a JSON object with an `id` and perhaps a `lease` (as nixie ls and nixie claim print them). */
 struct input_ids {
     char **args;
     int args_left;
@@ -49,5 +50,6 @@ int input_ids_next(struct input_ids *in, const struct cli *cli, struct input_id 
 
 /* Checks a queue's name: -1, or CLI_USAGE and said. */
 int input_check_queue(const struct cli *cli, const char *name);
-/* Checks that an argument is UTF-8 of at most bytes_max bytes: -1, or CLI_USAGE and said. NULL is fine. */
+/* Checks that an argument is UTF-8 of at most bytes_max bytes: -1, or CLI_USAGE and said. NULL is
+ * fine. */
 int input_check_text(const struct cli *cli, const char *what, const char *text, size_t bytes_max);

@@ -126,7 +126,8 @@ static int store(struct cli *cli, const struct option_spec *spec, const char *va
     return -1;
 }
 
-/* The specs of both tables as getopt wants them. getopt's value for specs[i] is its letter or FIRST_LONG_ONLY + i. */
+/* The specs of both tables as getopt wants them. getopt's value for specs[i] is its letter or
+ * FIRST_LONG_ONLY + i. */
 struct getopt_tables {
     struct option longs[SPECS_MAX + 1];
     char shorts[3 + 2 * SPECS_MAX];

@@ -1,5 +1,5 @@
-/* Options: one table a command gives both the parsing and the help. GNU rules: options may stand before or after arguments, "--" ends them. One
- * thread. */
+/* Options: one table a command gives both the parsing and the help. GNU rules: options may stand
+ * before or after arguments, "--" ends them. One thread. */
 #pragma once
 
 #include "cli/context.h"
@@ -14,7 +14,7 @@ struct option_list {
     size_t n;
 };
 
-/* Exactly one of the pointers is set: it says what kind of value the option has and where it goes. */
+/* Exactly one of the pointers is set: it says what kind of value it is and where it goes. */
 struct option_spec {
     const char *name;
     char letter;       /* 0: none */
@@ -30,18 +30,22 @@ struct option_spec {
 #define OPTION_NOT_GIVEN INT64_MIN /* what a number is initialised with to know it later */
 
 /* Ends a table of options. */
-#define OPTION_END                                                                                                                                   \
+#define OPTION_END                                                                                 \
     { .name = NULL }
 
-/* Reads argv (argv[0] is the command's name) and the environment. Returns -1 and in *ret_args the index of the first argument when the
- * command may go on, else the exit code: help was printed, or an error said. Also checks the number of arguments. Permutes argv. */
-int options_parse(struct cli *cli, const struct option_spec *specs, int argc, char **argv, int *ret_args);
+/* Reads argv (argv[0] is the command's name) and the environment. Returns -1 and in *ret_args the
+ * index of the first argument when the command may go on, else the exit code: help was printed, or
+ * an error said. Also checks the number of arguments. Permutes argv. */
+int options_parse(struct cli *cli, const struct option_spec *specs, int argc, char **argv,
+                  int *ret_args);
 
-/* The same for what stands before the command: stops at the first argument, reads no environment, prints no help. */
+/* The same for what stands before the command: stops at the first argument, reads no environment,
+ * prints no help. */
 struct options_asked {
     bool help, version;
 };
-int options_parse_common(struct cli *cli, int argc, char **argv, struct options_asked *ret, int *ret_args);
+int options_parse_common(struct cli *cli, int argc, char **argv, struct options_asked *ret,
+                         int *ret_args);
 
 /* What --help ends with, everywhere. */
 void options_print_common(void);

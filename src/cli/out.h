@@ -1,5 +1,6 @@
-/* Results on standard output: a table for people, JSON or NDJSON for programs. Machine output is whole; a table may be cut to the terminal.
- * Nothing else is written to standard output. One thread. */
+/* Results on standard output: a table for people, JSON or NDJSON for programs. Machine output is
+ * whole; a table may be cut to the terminal. Nothing else is written to standard output. One
+ * thread. */
 #pragma once
 
 #include "base/json.h"
@@ -10,7 +11,8 @@
 struct column {
     const char *title;
     bool is_right;
-    unsigned width_max; /* columns of the terminal; 0: any. Of the last one: when standard output is no terminal. */
+    /* In columns of the terminal; 0: any. The last column's is for when there is no terminal. */
+    unsigned width_max;
 };
 
 struct out;
@@ -31,11 +33,13 @@ struct out {
 };
 
 /* `row` adds exactly one cell for each column; it and columns are not used in the other formats. */
-void out_init(struct out *o, const struct cli *cli, bool is_list, const struct column *columns, size_t column_count, out_row *row);
+void out_init(struct out *o, const struct cli *cli, bool is_list, const struct column *columns,
+              size_t column_count, out_row *row);
 void out_item(struct out *o, const struct json *item);
 /* Prints the rows so far. Tables wait for this, so that they are aligned. */
 void out_flush(struct out *o);
-/* Ends the output and releases o. Returns code, or CLI_FAILED and said when standard output could not be written. */
+/* Ends the output and releases o. Returns code, or CLI_FAILED and said when standard output could
+ * not be written. */
 int out_finish(struct out *o, int code);
 
 /* Cells. Text is escaped to one line; a member that is missing or null is "-". */
@@ -45,7 +49,8 @@ void out_cell_payload(struct out *o, const struct json *message);
 
 /* An object as lines "name  value", members of members as name.name; for a table of one thing. */
 void out_object(const struct json *v);
-/* One JSON document and its newline, as the format says (not a table); out_text takes it as compact text. */
+/* One JSON document and its newline, as the format says (not a table); out_text takes it as
+ * compact text. */
 void out_document(const struct cli *cli, const struct json *v);
 void out_text(const struct cli *cli, struct span json);
 /* Bytes as they are; on a terminal escaped. */

@@ -24,7 +24,8 @@ static struct character character_at(struct span s, size_t i) {
     return (struct character){.n = n, .code = code, .is_utf8 = true};
 }
 
-/* Control characters of both sets, and those that change the direction or the lines of what surrounds them. */
+/* Control characters of both sets, and those that change the direction or the lines of what
+ * surrounds them. */
 static bool code_is_harmful(uint32_t c) {
     return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0x061c || c == 0x200e || c == 0x200f ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;

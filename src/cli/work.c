@@ -73,8 +73,9 @@ static bool any_is(const struct work *w, enum task_state state) {
 static void stop(struct work *w, int64_t now_ms) {
     w->stops++;
     work_talk_cancel_poll(w);
-    if (w->stops == 1 && any_is(w, TASK_RUNNING))
-        work_note(w, "stopping when what runs is done; once more to end it now");
+    if (w->stops < 3 && !all_are(w, TASK_FREE))
+        work_note(w, w->stops == 1 ? "stopping when what runs is done; once more to end it now"
+                                   : "ending what runs, and giving its messages back");
     for (int64_t i = 0; w->stops > 1 && i < w->task_count; i++) {
         if (w->tasks[i].state != TASK_RUNNING)
             continue;
@@ -116,6 +117,7 @@ static int64_t next_ms(const struct work *w, int64_t now_ms) {
         const struct task *task = &w->tasks[i];
         earlier(&at_ms, task->limit_at_ms);
         earlier(&at_ms, task->kill_at_ms);
+        earlier(&at_ms, task->drain_until_ms);
         if (!w->settle.is_busy && task->renew_at_ms > w->hold_until_ms)
             earlier(&at_ms, task->renew_at_ms);
     }
@@ -140,7 +142,8 @@ static void wait_for_something(struct work *w, struct curl_waitfd *fds) {
         watch(fds, &n, STDERR_FILENO, CURL_WAIT_POLLOUT);
     for (int64_t i = 0; i < w->task_count; i++) {
         const struct task *task = &w->tasks[i];
-        watch(fds, &n, task->pidfd, CURL_WAIT_POLLIN);
+        if (task->drain_until_ms == TIME_NEVER)
+            watch(fds, &n, task->pidfd, CURL_WAIT_POLLIN);
         watch(fds, &n, task->stdin_fd, CURL_WAIT_POLLOUT);
         if (!w->is_stderr_blocked)
             watch(fds, &n, task->stderr_fd, CURL_WAIT_POLLIN);

@@ -1,13 +1,17 @@
-/* Inside `nixie work`: a fixed number of tasks (work_task.c: a message, its child process, its pipes) and two exchanges with the server
- * (work_talk.c: results and renewals out, messages in), turned by one poll loop (work.c). Private to the three files. One thread; nothing in it
- * blocks.
+/* Inside `nixie work`: a fixed number of tasks (work_task.c: a message, its child process, its
+ * pipes) and two exchanges with the server (work_talk.c: results and renewals out, messages in),
+ * turned by one poll loop (work.c). Private to the three files. One thread; nothing in it blocks.
  *
  *     FREE --message--> RUNNING --child ended--> DONE --result taken by the server--> FREE
  *
- * W1 A task that is not FREE holds a message that was claimed by us; there are never more than there are tasks, whatever the server sends.
- * W2 Free tasks promised to a claim that is under way are counted in `reserved`: two claims never compete for one task.
- * W3 A result stays in its task until the server answers for it; only an answer frees the task (or giving up at the very end).
- * W4 Signals go to a child's process group only while the child itself is not reaped, so the number cannot be somebody else's.
+ * W1 A task that is not FREE holds a message that was claimed by us; there are never more than
+ *    there are tasks, whatever the server sends.
+ * W2 Free tasks promised to a claim that is under way are counted in `reserved`: two claims never
+ *    compete for one task.
+ * W3 A result stays in its task until the server answers for it; only an answer frees the task (or
+ *    giving up at the very end).
+ * W4 Signals go to a child's process group only while the child itself is not reaped, so the
+ *    number cannot be somebody else's.
  * W5 A task whose lease is known to be lost sends no result: the message is somebody else's. */
 #pragma once
 
@@ -19,18 +23,25 @@
 enum {
     WORK_TASKS_MAX = 256,
     WORK_LEASE_DEFAULT_S = 60,
-    WORK_GRACE_MS = 5000,            /* between SIGTERM and SIGKILL */
-    WORK_TAIL_BYTES = 8192,          /* of standard error kept as detail */
-    WORK_ITEMS_MAX = 64,             /* in one exchange: with full details it stays far below LIMIT_BODY */
+    WORK_GRACE_MS = 5000,   /* between SIGTERM and SIGKILL */
+    WORK_DRAIN_MS = 2000,   /* for our stderr to take a child's last words */
+    WORK_TAIL_BYTES = 8192, /* of standard error kept as detail */
+    WORK_ITEMS_MAX = 64,    /* in one exchange: with full details it stays far below LIMIT_BODY */
     WORK_BACKOFF_FIRST_MS = 200,
     WORK_BACKOFF_MAX_MS = 5000,
-    WORK_SPAWN_HOLD_MS = 5000,       /* no claims after a child could not be started */
-    WORK_ITEM_HOLD_MS = 1000,        /* after the server could not take one item */
+    WORK_SPAWN_HOLD_MS = 5000, /* no claims after a child could not be started */
+    WORK_ITEM_HOLD_MS = 1000,  /* after the server could not take one item */
     WORK_LEASE_TOKEN_BYTES_MAX = 255,
 };
 
 enum task_state { TASK_FREE, TASK_RUNNING, TASK_DONE };
-enum task_outcome { OUTCOME_SUCCEED, OUTCOME_FAIL, OUTCOME_FAIL_PERMANENT, OUTCOME_RELEASE, OUTCOME_LOST };
+enum task_outcome {
+    OUTCOME_SUCCEED,
+    OUTCOME_FAIL,
+    OUTCOME_FAIL_PERMANENT,
+    OUTCOME_RELEASE,
+    OUTCOME_LOST
+};
 
 struct task {
     enum task_state state;
@@ -48,9 +59,10 @@ struct task {
     uint64_t stderr_bytes;
 
     /* monotonic, TIME_NEVER when not set */
-    int64_t renew_at_ms; /* the lease */
-    int64_t limit_at_ms; /* --kill-after */
-    int64_t kill_at_ms;  /* SIGKILL, after SIGTERM */
+    int64_t renew_at_ms;    /* the lease */
+    int64_t limit_at_ms;    /* --kill-after */
+    int64_t kill_at_ms;     /* SIGKILL, after SIGTERM */
+    int64_t drain_until_ms; /* the child has ended; its stderr may still flow */
     bool is_timed_out, is_abandoned, is_lost;
 
     /* the result, in TASK_DONE */
@@ -111,16 +123,17 @@ static inline bool work_is_stopping(const struct work *w) {
     return w->stops > 0 || w->failure != 0;
 }
 
-/* -- tasks -------------------------------------------------------------------------------------- */
+/* -- tasks ------------------------------------------------------------------------------------- */
 
 void task_init(struct task *task);
 void task_release(struct task *task);
 
-/* Takes a message from a claim's reply: RUNNING, or DONE when its child could not be started or we are stopping. False, and still FREE, when
- * it is not a message. */
+/* Takes a message from a claim's reply: RUNNING, or DONE when its child could not be started or we
+ * are stopping. False, and still FREE, when it is not a message. */
 bool task_start(struct work *w, struct task *task, const struct json *message, int64_t now_ms);
 
-/* Does what can be done without waiting: feeds the child, reads its stderr, sees to its limits, notices its end (then DONE). */
+/* Does what can be done without waiting: feeds the child, reads its stderr, sees to its limits,
+ * notices its end (then DONE). */
 void task_turn(struct work *w, struct task *task, int64_t now_ms);
 
 /* Asks the child to end (SIGTERM, later SIGKILL). */

@@ -44,7 +44,8 @@ void task_release(struct task *task) {
 void task_free(struct task *task) {
     assert(task->pid == -1);
     task->state = TASK_FREE;
-    task->renew_at_ms = task->limit_at_ms = task->kill_at_ms = TIME_NEVER;
+    task->renew_at_ms = task->limit_at_ms = TIME_NEVER;
+    task->kill_at_ms = task->drain_until_ms = TIME_NEVER;
     task->is_timed_out = task->is_abandoned = task->is_lost = false;
     task->is_sent = task->was_sent = false;
     task->payload_written = 0;
@@ -152,8 +153,9 @@ static char **environment_array(struct environment *env) {
 
 /* -- starting ---------------------------------------------------------------------------------- */
 
-/* The child gets its pipes as 0 and 2, our stdout as 1, and nothing else; default signals; a process group of its own, so that it is ended with
- * its children, and a Ctrl-C at the terminal is for us alone. */
+/* The child gets its pipes as 0 and 2, our stdout as 1, and nothing else; default signals; a
+ * process group of its own, so that it is ended with its children, and a Ctrl-C at the terminal is
+ * for us alone. */
 static int spawn(const struct work *w, struct task *task, int in, int err, char **env) {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
@@ -296,28 +298,29 @@ static bool our_stderr_takes_more(void) {
     return poll(&p, 1, 0) > 0;
 }
 
-/* Passes stderr on, at most PIPE_BUF bytes at a time: a pipe that is ready takes that much without blocking. Whoever reads ours slowly slows the
- * child down, not us. After the child's end (is_last) what does not fit is kept only as the tail. */
-static void pass_stderr(struct work *w, struct task *task, bool is_last) {
+/* Passes stderr on, at most PIPE_BUF bytes at a time: a pipe that is ready takes that much without
+ * blocking. Whoever reads ours slowly slows the child down, not us. With is_last what does not fit
+ * is kept only as the tail. True when there is nothing more to read now. */
+static bool pass_stderr(struct work *w, struct task *task, bool is_last) {
     uint8_t chunk[PIPE_BUF];
-    unsigned turns = 0;
-    while (task->stderr_fd >= 0 && turns++ < 16) {
+    for (unsigned turns = 0; task->stderr_fd >= 0 && turns < 16; turns++) {
         bool is_ready = our_stderr_takes_more();
         if (!is_ready && !is_last) {
             w->is_stderr_blocked = true;
-            return;
+            return false;
         }
         ssize_t n = read(task->stderr_fd, chunk, sizeof chunk);
         if (n > 0) {
             keep_tail(task, chunk, (size_t)n);
             if (is_ready)
                 (void)!write(STDERR_FILENO, chunk, (size_t)n);
-        } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        } else if (n < 0 && errno == EAGAIN) {
+            return true;
+        } else if (n == 0 || errno != EINTR) {
             close_fd(&task->stderr_fd);
-        } else if (errno == EAGAIN) {
-            return;
         }
     }
+    return task->stderr_fd < 0;
 }
 
 void task_kill(struct task *task) {
@@ -407,22 +410,27 @@ static void decide(const struct work *w, struct task *task, const siginfo_t *inf
     }
 }
 
-static void notice_end(struct work *w, struct task *task) {
+/* The child has ended when its pidfd says so, whoever still holds its pipes. Its last words may
+ * have to wait for our reader, not for long. */
+static void notice_end(struct work *w, struct task *task, int64_t now_ms) {
     siginfo_t info = {.si_pid = 0};
     if (waitid(P_PIDFD, (id_t)task->pidfd, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == 0)
         return;
+    if (task->drain_until_ms == TIME_NEVER)
+        task->drain_until_ms = now_ms + WORK_DRAIN_MS;
+    if (!pass_stderr(w, task, now_ms >= task->drain_until_ms) && now_ms < task->drain_until_ms)
+        return;
     if (task->kill_at_ms != TIME_NEVER)
         task_kill(task); /* it was to end: with all it started */
     (void)waitid(P_PIDFD, (id_t)task->pidfd, &info, WEXITED | WNOHANG);
-    pass_stderr(w, task, true);
     task->pid = -1;
     close_fd(&task->pidfd);
     close_fd(&task->stdin_fd);
-    close_fd(&task->stderr_fd); /* whoever still holds the other end writes for nobody */
+    close_fd(&task->stderr_fd);
     buf_release(&task->payload);
     task->state = TASK_DONE;
-    task->limit_at_ms = task->kill_at_ms = TIME_NEVER;
+    task->limit_at_ms = task->kill_at_ms = task->drain_until_ms = TIME_NEVER;
     decide(w, task, &info);
 }
 
@@ -430,8 +438,8 @@ void task_turn(struct work *w, struct task *task, int64_t now_ms) {
     if (task->state != TASK_RUNNING)
         return;
     feed(task);
-    pass_stderr(w, task, false);
-    notice_end(w, task);
+    (void)pass_stderr(w, task, false);
+    notice_end(w, task, now_ms);
     if (now_ms >= task->limit_at_ms) {
         task->limit_at_ms = TIME_NEVER;
         task->is_timed_out = true;

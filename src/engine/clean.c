@@ -151,11 +151,7 @@ bool engine_clean(struct engine *e) {
         return false;
     e->cleaning = true;
     struct log_reader reader = {.ctx = e, .record = clean_record};
-    bool at_end;
-    enum err r = log_clean_read(e->log, bytes, &reader, &at_end);
-    /* It was read whole when the server started, or written by it: see docs/storage-format.md on what follows. */
-    assert(r == OK);
-    if (at_end) {
+    if (log_clean_read(e->log, bytes, &reader)) {
         end_segment(e);
         e->cleaning = false;
     }

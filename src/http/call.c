@@ -88,12 +88,12 @@ void call_refuse(struct reply *r) {
     r->is_challenge = true;
 }
 
-/* True when work can be done now. */
-static bool is_at_work(struct call *c) {
+/* True when work can be done now. Reads are not counted out: they wait for the disk at most, and are bounded by the connections. */
+static bool is_at_work(struct call *c, bool is_change) {
     if (c->server->draining) {
-        reply_problem(&c->reply, 503, "shutting down", "the server is shutting down");
+        reply_problem(&c->reply, 503, "draining", "the server is draining: it shuts down");
         c->reply.closes = true;
-    } else if (c->http->inflight >= c->server->limits.inflight_max) {
+    } else if (is_change && c->http->inflight >= c->server->limits.inflight_max) {
         reply_problem(&c->reply, 503, "overloaded", "too many requests are in flight");
     } else {
         return true;
@@ -190,7 +190,7 @@ void call_dispatch(struct call *c) {
     const struct route *route = find_route(c);
     if (route == NULL)
         return;
-    if (route->access == ACCESS_WORK && !is_at_work(c))
+    if (route->access == ACCESS_WORK && !is_at_work(c, route->method != METHOD_GET))
         return;
     if (set_clock(c))
         route->handle(c);

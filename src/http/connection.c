@@ -81,6 +81,7 @@ static void send_reply(struct connection *k) {
 static void reply(struct connection *k, const struct reply *r, bool is_stateful) {
     struct http *h = k->http;
     struct server *s = h->server;
+    uint64_t end = log_end(s->log);
     bool must_wait = is_stateful && end > log_durable(s->log);
     bool is_held = must_wait && conn_out_pending(k->conn) > 0; /* H1 */
 
@@ -374,7 +375,9 @@ void http_drain(struct http *h) {
             waiter_dismiss(k->waiter);
         else if (k->phase == PHASE_COMMITTING)
             k->options.keeps_alive = false;
-        else if (k->phase == PHASE_READING && !k->has_begun)
+        else if (k->phase == PHASE_READING && !k->has_begun && conn_out_pending(k->conn) > 0)
             close_after_flush(k, CLOSE_SHUTDOWN);
+        else if (k->phase == PHASE_READING && !k->has_begun)
+            conn_close(k->conn, CLOSE_SHUTDOWN);
     }
 }

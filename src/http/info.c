@@ -33,7 +33,7 @@ void handle_readyz(struct call *c) {
     /* What a small message takes: less room than that is none. */
     const size_t bytes = 4096;
     if (c->server->draining)
-        reply_problem(&c->reply, 503, "not ready", "the server is shutting down");
+        reply_problem(&c->reply, 503, "not ready", "the server is draining: it shuts down");
     else if (!log_has_room(c->server->log, LOG_USE_ACCEPT, bytes))
         reply_problem(&c->reply, 503, "not ready", "the disk is full");
     else

@@ -42,7 +42,7 @@ struct request_parser {
     bool is_head_whole, is_head_said, is_whole, is_chunked;
     struct request_failure failure; /* status 0: none */
 
-    struct piece url, name, body;
+    struct piece url, name, value, body;
     struct piece headers[WANTED_COUNT];
     enum wanted current;
     struct buf chunks;
@@ -96,26 +96,24 @@ static enum wanted wanted_find(struct span name) {
     return WANTED_COUNT;
 }
 
+/* llhttp may be built to let blanks in names pass. */
 static int on_header_field_complete(llhttp_t *llhttp) {
     struct request_parser *p = llhttp->data;
     if (p->is_head_whole)
         return 0; /* a trailer */
-    p->current = wanted_find(span_of(p->base + p->name.at, p->name.n));
-    size_t end = p->name.at + p->name.n;
-    p->name = (struct piece){0};
-    if (p->current == WANTED_COUNT)
-        return 0;
-    if (p->headers[p->current].is_given)
+    struct span name = span_of(p->base + p->name.at, p->name.n);
+    p->name = p->value = (struct piece){0};
+    if (name.n == 0 || memchr(name.p, ' ', name.n) != NULL)
+        return fail(p, 400, "a header's name is broken");
+    p->current = wanted_find(name);
+    if (p->current != WANTED_COUNT && p->headers[p->current].is_given)
         return fail(p, 400, "a header that may stand once is given twice");
-    p->headers[p->current].at = end; /* of an empty value */
     return 0;
 }
 
 static int on_header_value(llhttp_t *llhttp, const char *at, size_t n) {
     struct request_parser *p = llhttp->data;
-    if (p->is_head_whole || p->current == WANTED_COUNT)
-        return 0;
-    if (!piece_extend(p, &p->headers[p->current], at, n))
+    if (!p->is_head_whole && !piece_extend(p, &p->value, at, n))
         return fail(p, 400, "a header's value goes over several lines");
     return 0;
 }
@@ -123,8 +121,8 @@ static int on_header_value(llhttp_t *llhttp, const char *at, size_t n) {
 static int on_header_value_complete(llhttp_t *llhttp) {
     struct request_parser *p = llhttp->data;
     if (!p->is_head_whole && p->current != WANTED_COUNT) {
+        p->headers[p->current] = p->value;
         p->headers[p->current].is_given = true;
-        p->current = WANTED_COUNT;
     }
     return 0;
 }
@@ -239,7 +237,7 @@ void request_parser_reset(struct request_parser *p) {
     buf_release(&p->chunks);
     p->fed = 0;
     p->is_head_whole = p->is_head_said = p->is_whole = p->is_chunked = false;
-    p->url = p->name = p->body = (struct piece){0};
+    p->url = p->name = p->value = p->body = (struct piece){0};
     memset(p->headers, 0, sizeof p->headers);
     p->current = WANTED_COUNT;
 }

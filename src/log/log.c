@@ -155,8 +155,8 @@ static void append_bare_frame(struct log *log, uint32_t kind) {
 }
 
 static void roll(struct log *log) {
+    uint64_t number = segment_of(log, log->end) + 1; /* before the end frame, which may fill it up */
     append_bare_frame(log, FRAME_END);
-    uint64_t number = segment_of(log, log->end) + 1;
     log->end = number * log->segment_bytes;
     struct chunk *c = chunk_new(log, log->end, SEGMENT_HEADER_BYTES);
     segment_header_put(c->p, number, log->segment_bytes);
@@ -249,7 +249,7 @@ static const struct segment *segment_find(const struct log *log, uint64_t number
     return &log->segments.items[i];
 }
 
-static _Noreturn void damaged(const struct log *log, uint64_t position, const char *what) {
+void log_damaged(const struct log *log, uint64_t position, const char *what) {
     char name[LOG_NAME_BYTES];
     log_segment_name(name, segment_of(log, position));
     log_fatal("%s: file %s, offset %" PRIu64 ": stopped, so that nothing is built on it; "
@@ -274,7 +274,7 @@ static void read_file(struct log *log, uint64_t position, uint8_t *p, size_t byt
     const struct segment *s = segment_find(log, segment_of(log, position));
     int e = log->io->read(log->io_ctx, s->handle, (int64_t)offset_of(log, position), p, bytes);
     if (e < 0)
-        damaged(log, position, strerror(-e));
+        log_damaged(log, position, strerror(-e));
 }
 
 static size_t bytes_of(const struct record_header *h) {
@@ -287,7 +287,7 @@ size_t log_record_size(struct log *log, uint64_t position) {
         read_file(log, position, p, sizeof p);
     struct record_header h = record_header_get(p);
     if (offset_of(log, position) + bytes_of(&h) > log->segment_bytes)
-        damaged(log, position, "a record's size is not what was written");
+        log_damaged(log, position, "a record's size is not what was written");
     return bytes_of(&h);
 }
 
@@ -301,12 +301,12 @@ uint8_t log_record_read(struct log *log, uint64_t position, size_t bytes, struct
     out->n = bytes;
     struct record_header h = record_header_get(p);
     if (bytes_of(&h) != bytes)
-        damaged(log, position, "a record's size is not what was written");
+        log_damaged(log, position, "a record's size is not what was written");
     *ret_meta = span_of(p + RECORD_HEADER_BYTES, h.meta_bytes);
     *ret_data = span_of(p + RECORD_HEADER_BYTES + h.meta_bytes, h.data_bytes);
     /* What is still in memory has no sums yet. */
     if (!memory && !record_sums_hold(&h, *ret_meta, *ret_data))
-        damaged(log, position, "a record's checksum does not match");
+        log_damaged(log, position, "a record's checksum does not match");
     return h.type;
 }
 
@@ -341,7 +341,7 @@ bool log_batch_take(struct log *log) {
     if (log->batch_out)
         return false;
     take_drops(log);
-    if (!log->filling.first && log->dropping.count == 0 && !log->look_for_room)
+    if (log->end == log->durable && log->dropping.count == 0 && !log->look_for_room)
         return false;
     log->look_for_room = false;
     log->taken = log->filling;

@@ -121,8 +121,9 @@ uint64_t log_bytes(const struct log *log);    /* from the oldest segment's begin
 uint64_t log_oldest(const struct log *log);   /* number of the oldest segment */
 bool log_can_clean(const struct log *log);    /* the oldest segment is whole and durable and not the one being filled */
 
-/* Reads records of the oldest segment from where the last call stopped, about `bytes` of them. *ret_at_end when it was the last. */
-enum err log_clean_read(struct log *log, size_t bytes, const struct log_reader *reader, bool *ret_at_end) MUST_CHECK;
+/* Reads records of the oldest segment from where the last call stopped, about `bytes` of them; true when the last was among them. Damage ends
+ * the process, as in log_record_read; the reader must not fail. */
+bool log_clean_read(struct log *log, size_t bytes, const struct log_reader *reader);
 /* Forgets the oldest segment; its file is removed once everything appended so far is durable. */
 void log_clean_drop(struct log *log);
 

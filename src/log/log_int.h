@@ -74,5 +74,8 @@ void log_segment_name(char out[static LOG_NAME_BYTES], uint64_t number);
 void log_spare_name(char out[static LOG_NAME_BYTES], uint64_t serial);
 void segments_add(struct segments *s, uint64_t number, int handle);
 
+/* Ends the process: what was on disk is not what is read now. */
+_Noreturn void log_damaged(const struct log *log, uint64_t position, const char *what);
+
 /* Makes spares up to LOG_SPARES; sets `full` when there is no room. An error only for what is not lack of room. */
 enum err log_spares_fill(struct log *log) MUST_CHECK;

@@ -40,19 +40,24 @@ static enum err io_trouble(struct opening *o, const char *what, const char *name
 
 static void found_file(void *arg, const char *name, int64_t size) {
     struct opening *o = arg;
-    uint64_t number;
-    int used = 0;
-    if (sscanf(name, "segment-%16" SCNu64 "%n", &number, &used) == 1 && name[used] == '\0') {
-        segments_add(&o->log->segments, number, -1);
-        struct segment *s = o->log->segments.items;
-        s[o->log->segments.count - 1].file_bytes = (uint64_t)size;
-        for (size_t i = o->log->segments.count - 1; i > 0 && s[i - 1].number > s[i].number; i--) {
-            struct segment t = s[i];
-            s[i] = s[i - 1];
-            s[i - 1] = t;
-        }
-    } else if (sscanf(name, "spare-%16" SCNu64 "%n", &number, &used) == 1 && name[used] == '\0') {
+    uint64_t number = 0;
+    const char *digits = strchr(name, '-');
+    if (!digits || sscanf(digits + 1, "%16" SCNu64, &number) != 1)
+        return;
+    char segment[LOG_NAME_BYTES], spare[LOG_NAME_BYTES];
+    log_segment_name(segment, number);
+    log_spare_name(spare, number);
+    if (strcmp(name, spare) == 0)
         segments_add(&o->spares, number, -1);
+    if (strcmp(name, segment) != 0)
+        return;
+    segments_add(&o->log->segments, number, -1);
+    struct segment *s = o->log->segments.items;
+    s[o->log->segments.count - 1].file_bytes = (uint64_t)size;
+    for (size_t i = o->log->segments.count - 1; i > 0 && s[i - 1].number > s[i].number; i--) {
+        struct segment t = s[i];
+        s[i] = s[i - 1];
+        s[i - 1] = t;
     }
 }
 
@@ -161,7 +166,8 @@ static enum err drop_unwritten_segments(struct opening *o) {
 
 /* -- frames -------------------------------------------------------------------------------------------- */
 
-/* True when the next segment's first frame says that all of segment i was durable: then its big data need not be read. */
+/* True when all of segment i is known to be on disk: a batch syncs each segment before it writes the first frame of the next one, so the
+ * head of that frame says so (`durable` is 0 when nothing is ever synced). Then the big data of segment i need not be read. */
 static bool is_trusted(struct opening *o, size_t i) {
     if (!o->repair || i + 1 >= o->log->segments.count)
         return false;
@@ -169,8 +175,9 @@ static bool is_trusted(struct opening *o, size_t i) {
     struct scan s = {.window = &o->window,
                      .segment_begin = begin_of(o, i + 1),
                      .offset = SEGMENT_HEADER_BYTES,
-                     .budget = 1};
-    return scan_frames(&s) != SCAN_BAD && s.durable_max >= begin_of(o, i + 1);
+                     .budget = 1,
+                     .trusted = true};
+    return scan_frames(&s) != SCAN_BAD && s.durable_max > 0;
 }
 
 /* There is no valid frame at segment i, offset: torn or corrupt? L3: any valid frame behind it that saw it durable. */
@@ -196,17 +203,24 @@ static enum err judge(struct opening *o, size_t i, uint64_t offset) {
     return OK;
 }
 
+#define TAIL_STEP ((uint64_t)4096)
+
 /* Measures what is torn (up to the last byte that is not zero) and, when repairing, puts zeros there. */
 static enum err cut_tail(struct opening *o, size_t i, uint64_t offset) {
     int handle = o->log->segments.items[i].handle;
     window_file(&o->window, handle, o->log->segment_bytes);
     uint64_t last = offset;
-    for (uint64_t at = offset; at + 8 <= o->log->segment_bytes; at += 8) {
-        const uint8_t *p = window_at(&o->window, at, 8);
+    for (uint64_t at = offset, n; at < o->log->segment_bytes; at += n) {
+        n = o->log->segment_bytes - at < TAIL_STEP ? o->log->segment_bytes - at : TAIL_STEP;
+        const uint8_t *p = window_at(&o->window, at, n);
         if (!p)
             return io_trouble(o, "read", "the last segment", o->window.error);
-        if (memcmp(p, "\0\0\0\0\0\0\0\0", 8) != 0)
-            last = at + 8;
+        if (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0)
+            continue;
+        uint64_t used = n;
+        while (p[used - 1] == 0)
+            used--;
+        last = at + align8(used);
     }
     o->findings->torn_bytes += last - offset;
     if (!o->repair)
@@ -420,8 +434,7 @@ enum err log_check(const struct log_config *config, const struct log_reader *rea
     return open_or_check(config, false, reader, NULL, ret_findings, ret_trouble);
 }
 
-enum err log_clean_read(struct log *log, size_t bytes, const struct log_reader *reader,
-                        bool *ret_at_end) {
+bool log_clean_read(struct log *log, size_t bytes, const struct log_reader *reader) {
     assert(log_can_clean(log));
     struct window w;
     window_init(&w, log->io, log->io_ctx);
@@ -440,9 +453,12 @@ enum err log_clean_read(struct log *log, size_t bytes, const struct log_reader *
                      .reader = reader};
     enum scan_stop stop = scan_frames(&s);
     log->clean_position = begin + s.offset;
+    int error = w.error;
     window_release(&w);
-    *ret_at_end = stop == SCAN_END;
-    if (stop == SCAN_READER)
-        return s.error;
-    return stop == SCAN_END || stop == SCAN_BUDGET ? OK : ERR_CORRUPT;
+    assert(stop != SCAN_READER);
+    if (stop == SCAN_IO)
+        log_damaged(log, log->clean_position, strerror(-error));
+    if (stop == SCAN_BAD)
+        log_damaged(log, log->clean_position, "a frame's checksum does not match");
+    return stop == SCAN_END;
 }

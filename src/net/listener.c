@@ -93,22 +93,24 @@ struct loop *listener_loop(const struct listener *l) {
 
 /* -- accepting --------------------------------------------------------------------------------- */
 
-static void format_address(const struct sockaddr_storage *from, char out[static ADDRESS_SIZE]) {
+union address {
+    struct sockaddr_storage storage;
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+static void format_address(const union address *a, char out[static ADDRESS_SIZE]) {
     char host[INET6_ADDRSTRLEN] = "?";
-    if (from->ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)from;
-        unsigned port = ntohs(in6->sin6_port);
-        if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
-            inet_ntop(AF_INET, &in6->sin6_addr.s6_addr[12], host, sizeof host);
-            snprintf(out, ADDRESS_SIZE, "%s:%u", host, port);
-        } else {
-            inet_ntop(AF_INET6, &in6->sin6_addr, host, sizeof host);
-            snprintf(out, ADDRESS_SIZE, "[%s]:%u", host, port);
-        }
+    if (a->any.sa_family != AF_INET6) {
+        inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof host);
+        snprintf(out, ADDRESS_SIZE, "%s:%u", host, (unsigned)ntohs(a->in.sin_port));
+    } else if (IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr)) {
+        inet_ntop(AF_INET, &a->in6.sin6_addr.s6_addr[12], host, sizeof host);
+        snprintf(out, ADDRESS_SIZE, "%s:%u", host, (unsigned)ntohs(a->in6.sin6_port));
     } else {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)from;
-        inet_ntop(AF_INET, &in->sin_addr, host, sizeof host);
-        snprintf(out, ADDRESS_SIZE, "%s:%u", host, (unsigned)ntohs(in->sin_port));
+        inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof host);
+        snprintf(out, ADDRESS_SIZE, "[%s]:%u", host, (unsigned)ntohs(a->in6.sin6_port));
     }
 }
 
@@ -125,9 +127,9 @@ static void pause_accepting(struct listener *l, int error) {
 
 /* False when there is nothing more to accept now. */
 static bool accept_one(struct listener *l) {
-    struct sockaddr_storage from = {0};
+    union address from = {0};
     socklen_t from_bytes = sizeof from;
-    int fd = accept4(l->fd, (struct sockaddr *)&from, &from_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(l->fd, &from.any, &from_bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             return false;
@@ -234,9 +236,9 @@ struct listener *listener_new(struct loop *loop, const struct listener_config *c
     l->config = *config;
     l->config.host = l->config.port = NULL;
     l->fd = fd;
-    struct sockaddr_storage bound = {0};
+    union address bound = {0};
     socklen_t bound_bytes = sizeof bound;
-    int failed = getsockname(fd, (struct sockaddr *)&bound, &bound_bytes);
+    int failed = getsockname(fd, &bound.any, &bound_bytes);
     assert(failed == 0);
     format_address(&bound, l->address);
 

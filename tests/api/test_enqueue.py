@@ -191,7 +191,7 @@ def test_headers_must_be_an_object_of_at_most_64_kib(queue):
 
 def test_unknown_members_are_errors(queue):
     refused(queue, {"payload": "x", "dealy_seconds": 5}, "dealy_seconds", "unknown_field")
-    for field in ("id", "status", "queue", "Payload", "", "payload\u0000"):
+    for field in ("id", "status", "queue", "Payload", ""):
         refused(queue, {"payload": "x", field: 1}, field, "unknown_field")
     assert queue.client.get(queue.path).status == 404, "a refused enqueue must not create the queue"
 

@@ -11,7 +11,7 @@ MALFORMED = [b"{not json", b"[1,2", b"", b" ", b"{", b"}", b'{"payload": "x"', b
              b'{"payload": "\\ud800"}', b'{"payload": "\\udc00\\ud800"}', b'{"payload": "\xff"}', b'{"payload": "\xc0\x80"}',
              b'{"payload": "\xed\xa0\x80"}', b'{"payload": "x", "max_retries": 03}', b'{"payload": "x", "max_retries": +3}',
              b'{"payload": "x", "max_retries": NaN}', b'{"payload": "x", "max_retries": 3.}', b"nul", b"\x00", b'{"payload": "x"}\x00',
-             b"// {}\n{}", b"[" * 100000, b'{"a":' * 100000, b'[{"payload": "x"},]']
+             b"// {}\n{}", b'{"payload": "x", "payload\\u0000": 1}', b"[" * 100000, b'{"a":' * 100000, b'[{"payload": "x"},]']
 
 
 @pytest.mark.parametrize("body", MALFORMED, ids=range(len(MALFORMED)))

@@ -10,7 +10,7 @@ from lib.client import Client, T0, at
 def test_the_second_enqueue_answers_the_first_message(queue, how):
     def enqueue(payload, key, expect, **fields):
         if how == "header":
-            return queue.enqueue(payload, expect=expect, headers={"Idempotency-Key": key}, **fields)
+            return queue.enqueue(payload, expect=expect, http={"Idempotency-Key": key}, **fields)
         return queue.enqueue(payload, expect=expect, idempotency_key=key, **fields)
 
     a = enqueue("one", "k", 201)
@@ -23,13 +23,13 @@ def test_the_second_enqueue_answers_the_first_message(queue, how):
 
 def test_header_and_field_are_one_thing(queue):
     a = queue.enqueue("one", idempotency_key="k")
-    assert queue.enqueue("two", expect=200, headers={"Idempotency-Key": "k"})["id"] == a["id"]
+    assert queue.enqueue("two", expect=200, http={"Idempotency-Key": "k"})["id"] == a["id"]
 
 
 def test_the_field_goes_before_the_header(queue):
     """The header is the field's default."""
-    a = queue.enqueue("one", idempotency_key="k", headers={"Idempotency-Key": "h"})
-    assert queue.enqueue("two", headers={"Idempotency-Key": "h"})["id"] != a["id"]
+    a = queue.enqueue("one", idempotency_key="k", http={"Idempotency-Key": "h"})
+    assert queue.enqueue("two", http={"Idempotency-Key": "h"})["id"] != a["id"]
     assert queue.enqueue("three", expect=200, idempotency_key="k")["id"] == a["id"]
 
 
@@ -42,7 +42,7 @@ def test_the_message_as_it_is_now(queue):
 
 @pytest.mark.parametrize("body", [{"payload": 7}, {}, {"nope": 1}, {"payload": "x", "max_retries": 99}, []])
 def test_the_second_body_is_ignored_whatever_it_holds(queue, body):
-    a = queue.enqueue("x", headers={"Idempotency-Key": "k"})
+    a = queue.enqueue("x", http={"Idempotency-Key": "k"})
     reply = queue.client.post(queue.path + "/messages", body, headers={"Idempotency-Key": "k"})
     if isinstance(body, list):
         assert reply.status == 422, "the header with a batch"
@@ -89,7 +89,7 @@ def test_a_header_that_is_too_long_or_empty(queue):
     for key in ("k" * 256, ""):
         reply = queue.client.post(queue.path + "/messages", {"payload": "x"}, headers={"Idempotency-Key": key})
         assert reply.status == 422, reply
-    assert queue.enqueue("x", headers={"Idempotency-Key": "k" * 255})
+    assert queue.enqueue("x", http={"Idempotency-Key": "k" * 255})
 
 
 def test_twenty_at_once_make_one_message(server, queue):
@@ -118,12 +118,12 @@ def test_twenty_at_once_make_one_message(server, queue):
 def test_the_window_survives_a_restart(start, kill):
     server = start()
     queue = Client(server, now=T0).queue("q")
-    a = queue.enqueue("x", headers={"Idempotency-Key": "k"})
+    a = queue.enqueue("x", http={"Idempotency-Key": "k"})
     b = queue.batch([{"payload": "y", "idempotency_key": "b"}])["ids"][0]
     queue.succeed(queue.claim())
     queue.client.close()
     server.restart(kill=kill)
-    assert queue.enqueue("z", now=at(3599), expect=200, headers={"Idempotency-Key": "k"})["status"] == "succeeded"
+    assert queue.enqueue("z", now=at(3599), expect=200, http={"Idempotency-Key": "k"})["status"] == "succeeded"
     assert queue.batch([{"payload": "z", "idempotency_key": "k"}, {"payload": "z", "idempotency_key": "b"}], now=at(3599)) == {
         "count": 2, "ids": [a["id"], b], "duplicates": 2}
     assert queue.enqueue("z", now=at(3601), idempotency_key="k")["id"] not in (a["id"], b)

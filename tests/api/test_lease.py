@@ -41,7 +41,8 @@ def test_the_last_expired_lease_kills(queue):
 def test_a_failure_after_an_expiry_dies_of_max_retries(queue):
     m = queue.enqueue("x", max_retries=2)
     queue.claim(lease_seconds=10)
-    c = queue.claim(now=at(20))
+    assert queue.read(m, now=at(10))["retry_count"] == 1
+    c = queue.claim(now=at(12))
     assert c["id"] == m["id"]
     assert queue.fail(c, now=at(20), error="boom")["reason"] == "max_retries"
 
@@ -60,6 +61,7 @@ def test_an_expired_lease_is_stale_at_once(queue):
 def test_a_stale_token_changes_nothing(queue, verb):
     m = queue.enqueue("x")
     old = queue.claim(lease_seconds=10)
+    assert queue.read(m, now=at(10))["status"] == "pending"
     new = queue.claim(now=at(100))
     assert new["id"] == old["id"] and new["lease"] != old["lease"]
     before = queue.read(m, now=at(100))
@@ -228,7 +230,7 @@ def test_many_leases_expire_at_once(queue):
 
 
 def test_the_clock_of_a_request_without_the_header_is_the_last_one(queue):
-    queue.info(now=at(1234))
+    queue.put(now=at(1234))
     assert queue.enqueue("x", now=None)["created_at"] == at(1234)
     assert queue.enqueue("x", now=T0)["created_at"] == T0
     assert queue.enqueue("x", now=None)["created_at"] == T0

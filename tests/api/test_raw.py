@@ -27,7 +27,7 @@ def problem(reply, *statuses):
 # -- what is not HTTP -----------------------------------------------------------------------------------------------------------
 
 GARBAGE = [b"\x00" * 100, b"\xff" * 100, b"hello\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 200,
-           b"AMQP\x00\x00\x09\x01", b"SSH-2.0-x\r\n", b"GET\r\n\r\n", b"GET /\r\n\r\n", b"GET  /  HTTP/1.1\r\n\r\n",
+           b"AMQP\x00\x00\x09\x01", b"SSH-2.0-x\r\n", b"GET\r\n\r\n", b"GET /\r\n\r\n",
            b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"GET / HTTP/2.0\r\nHost: x\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
            b"GET / HTTQ/1.1\r\n\r\n", b"get / HTTP/1.1\r\nHost: x\r\n\r\n", b"FROB / HTTP/1.1\r\nHost: x\r\n\r\n",
            b"GET / HTTP/1.1\r\nHost x\r\n\r\n", b"GET / HTTP/1.1\r\n: x\r\n\r\n", b"GET / HTTP/1.1\r\nBad Name: x\r\n\r\n",

@@ -106,7 +106,7 @@ def test_a_page_ends_at_16_mib_of_payload(queue):
 
 
 def test_unknown_things_are_404(client, queue):
-    for path in ("", "/messages", "/messages/1", "/messages/1/payload", "/messages/1/attempts"):
+    for path in ("", "/messages/1", "/messages/1/payload", "/messages/1/attempts"):
         assert client.get(queue.path + path).status == 404, path
     m = queue.enqueue("x")
     other = client.queue(queue.name + "-other")
@@ -116,6 +116,11 @@ def test_unknown_things_are_404(client, queue):
             assert client.get(f"{queue.path}/messages/{mid}{path}").status == 404, (mid, path)
     for path in ("", "/payload", "/attempts"):
         assert client.get(f"{other.path}/messages/{m['id']}{path}").status == 404
+
+
+def test_the_list_of_an_unknown_queue(queue):
+    """`404: unknown route, queue, id`"""
+    assert queue.client.get(queue.path + "/messages").status == 404
 
 
 def test_payload_headers(queue):
@@ -140,29 +145,43 @@ def test_claimed_and_failed_exactly_as_documented(queue):
         {"attempt": 1, "event": "failed", "at": at(1), "error_class": "Timeout", "error": "boom", "detail": "D"}]
 
 
-def test_every_event(queue):
+def test_a_long_story(queue):
     m = queue.enqueue("x", max_retries=3, ttl_seconds=10000)
     queue.release(queue.claim(worker="w1", worker_version="v1"), now=at(1))
-    queue.extend(queue.claim(now=at(2)), now=at(3), lease_seconds=10)
-    assert queue.read(m, now=at(13))["error_class"] == "lease_expired"
+    queue.claim(now=at(2), lease_seconds=10)
+    assert queue.read(m, now=at(12))["error_class"] == "lease_expired"
     queue.fail(queue.claim(now=at(20)), now=at(21), error="one")
     d = queue.fail(queue.claim(now=at(30)), now=at(31), error="two", error_class="C")
     assert d["status"] == "dead"
     queue.replay(m, now=at(40))
     assert queue.read(m, now=at(10040))["reason"] == "expired"
     queue.replay(m, now=at(10050))
-    queue.succeed(queue.claim(now=at(10060), worker="w2"), now=at(10061))
+    wanted = [("claimed", T0), ("released", at(1)), ("claimed", at(2)), ("lease_expired", at(12)), ("claimed", at(20)),
+              ("failed", at(21)), ("claimed", at(30)), ("failed", at(31)), ("replayed", at(40)), ("expired", at(10040)),
+              ("replayed", at(10050)), ("claimed", at(10060))]
+    c = queue.claim(now=at(10060), worker="w2")
+    assert [(a["event"], a["at"]) for a in queue.attempts(m, now=at(10060))] == wanted
+    queue.succeed(c, now=at(10061))
     story = queue.attempts(m, now=at(10061))
-    assert [(a["event"], a["at"]) for a in story] == [
-        ("claimed", T0), ("released", at(1)), ("claimed", at(2)), ("extended", at(3)), ("lease_expired", at(13)),
-        ("claimed", at(20)), ("failed", at(21)), ("claimed", at(30)), ("failed", at(31)), ("replayed", at(40)),
-        ("expired", at(10040)), ("replayed", at(10050)), ("claimed", at(10060)), ("succeeded", at(10061))]
+    assert [(a["event"], a["at"]) for a in story] == wanted + [("succeeded", at(10061))]
     numbers = [a["attempt"] for a in story]
     assert numbers == sorted(numbers)
     assert [a["attempt"] for a in story if a["event"] == "claimed"] == [1, 2, 3, 4, 5]
     assert story[0]["worker"] == "w1" and story[0].get("worker_version") == "v1"
-    assert story[12]["worker"] == "w2"
+    assert story[-2]["worker"] == "w2"
     assert all("worker" not in a for a in story if a["event"] == "claimed" and a["attempt"] in (2, 3, 4))
+
+
+def test_a_renewal_is_part_of_the_story(queue):
+    m = queue.enqueue("x")
+    queue.extend(queue.claim(), now=at(5))
+    assert [(a["event"], a["at"]) for a in queue.attempts(m)] == [("claimed", T0), ("extended", at(5))]
+
+
+def test_a_success_at_the_first_attempt_has_a_story(queue):
+    m = queue.enqueue("x")
+    queue.succeed(queue.claim(worker="w1"), now=at(5))
+    assert [(a["event"], a["at"]) for a in queue.attempts(m)] == [("claimed", T0), ("succeeded", at(5))]
 
 
 def test_the_story_survives_replays(queue):

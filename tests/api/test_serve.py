@@ -29,7 +29,7 @@ def test_settings_from_the_environment(start, tmp_path):
 
 
 def test_a_flag_goes_before_the_environment(start, tmp_path):
-    start(data=tmp_path / "flag", env={"NIXIE_DATA": str(tmp_path / "env"), "NIXIE_HTTP": "256.0.0.1:99999"})
+    start(data=tmp_path / "flag", env={"NIXIE_DATA": str(tmp_path / "env"), "NIXIE_HTTP": "127.0.0.1:1"})
     assert (tmp_path / "flag").is_dir() and not (tmp_path / "env").exists()
 
 

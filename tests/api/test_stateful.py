@@ -131,8 +131,13 @@ class Machine(RuleBasedStateMachine):
                 assert [m["id"] for m in client.list(status=status, limit=1000)] == sorted(
                     i for i, m in queue.messages.items() if m.status == status)
             for mid, m in queue.messages.items():
-                story = [(a["attempt"], a["event"], a["at"]) for a in client.attempts(mid)]
-                assert story == [(n, event, at(t)) for n, event, t in m.story], (name, mid)
+                self.same_story(name, client, m)
+
+    def same_story(self, name, client, m):
+        """Renewals aside, and a success at the first attempt may have none: test_read.py looks at these two."""
+        story = [(a["attempt"], a["event"], a["at"]) for a in client.attempts(m.id) if a["event"] != "extended"]
+        if m.status != "succeeded" or m.deliveries > 1 or story:
+            assert story == [(n, event, at(t)) for n, event, t in m.story if event != "extended"], (name, vars(m))
 
     # -- rules ------------------------------------------------------------------------------------------------------------------
 

@@ -137,7 +137,7 @@ def test_a_cut_file(copy):
 @pytest.fixture(scope="module")
 def several(tmp_path_factory):
     """A directory with several segments."""
-    server = Server(tmp_path_factory.mktemp("several") / "data", "--segment-bytes", MIB).start()
+    server = Server(tmp_path_factory.mktemp("several") / "data", "--segment-bytes", MIB, "--payload-max", 200000).start()
     q = Client(server, now=T0).queue("q")
     for i in range(50):
         q.enqueue(f"{i} ".ljust(100000, "x"))
@@ -486,7 +486,7 @@ def check_all_there(q, ids, succeeded=()):
 
 
 def test_the_configured_size_is_the_disk(tmp_path):
-    server = Server(tmp_path / "data", "--segment-bytes", MIB, "--data-max-bytes", 12 * MIB).start()
+    server = Server(tmp_path / "data", "--segment-bytes", MIB, "--payload-max", 200000, "--data-max-bytes", 12 * MIB).start()
     client = Client(server, now=T0)
     q = client.queue("q")
     ids = until_full(q)
@@ -523,7 +523,7 @@ def test_the_configured_size_is_the_disk(tmp_path):
 
 def test_dead_letters_do_not_lock_the_disk(tmp_path):
     """A queue full of dead letters can be emptied by deleting it, with a full disk."""
-    server = Server(tmp_path / "data", "--segment-bytes", MIB, "--data-max-bytes", 12 * MIB).start()
+    server = Server(tmp_path / "data", "--segment-bytes", MIB, "--payload-max", 200000, "--data-max-bytes", 12 * MIB).start()
     client = Client(server, now=T0)
     q = client.queue("q")
     until_full(q)
@@ -562,7 +562,7 @@ def fill_file(path):
 
 
 def test_a_disk_that_is_really_full(small_disk):
-    server = Server(small_disk / "data", "--segment-bytes", MIB, log=small_disk.parent / "log").start()
+    server = Server(small_disk / "data", "--segment-bytes", MIB, "--payload-max", 200000, log=small_disk.parent / "log").start()
     client = Client(server, now=T0)
     q = client.queue("q")
     first = [q.enqueue(str(i))["id"] for i in range(100)]
@@ -586,7 +586,7 @@ def test_a_disk_that_is_really_full(small_disk):
 def test_a_disk_too_full_to_start(small_disk):
     """No room for the first segment: refused, clearly. With room again it starts."""
     fill_file(small_disk / "filler")
-    server = Server(small_disk / "data", "--segment-bytes", MIB, log=small_disk.parent / "log")
+    server = Server(small_disk / "data", "--segment-bytes", MIB, "--payload-max", 200000, log=small_disk.parent / "log")
     with pytest.raises(StartFailed) as e:
         server.start()
     assert e.value.code > 0 and re.search(r"space|room|full", e.value.stderr, re.I), e.value

@@ -14,7 +14,7 @@
 struct file {
     int users; /* entries of both directories, journal and handles */
     int64_t size;
-    uint8_t *now, *durable; /* the two images */
+    uint8_t *now, *durable; /* the two images; none while all is zeros */
     uint64_t *dirty;        /* a bit a sector that differs, perhaps */
 };
 
@@ -58,14 +58,23 @@ static size_t sectors_of(int64_t size) {
 static struct file *file_new(int64_t size) {
     struct file *f = mem_alloc(sizeof *f);
     f->size = size;
-    f->now = mem_alloc((size_t)size);
-    f->durable = mem_alloc((size_t)size);
-    f->dirty = mem_alloc((sectors_of(size) / 64 + 1) * sizeof *f->dirty);
     return f;
+}
+
+/* Before the first bytes are put there. */
+static void file_fill(struct file *f) {
+    if (f->now)
+        return;
+    f->now = mem_alloc((size_t)f->size);
+    f->durable = mem_alloc((size_t)f->size);
+    f->dirty = mem_alloc((sectors_of(f->size) / 64 + 1) * sizeof *f->dirty);
 }
 
 static struct file *file_copy(const struct file *f) {
     struct file *c = file_new(f->size);
+    if (!f->now)
+        return c;
+    file_fill(c);
     memcpy(c->now, f->now, (size_t)f->size);
     memcpy(c->durable, f->durable, (size_t)f->size);
     memcpy(c->dirty, f->dirty, (sectors_of(f->size) / 64 + 1) * sizeof *f->dirty);
@@ -100,7 +109,7 @@ static void mark_dirty(struct file *f, int64_t offset, size_t n) {
 /* Calls for each dirty sector, and forgets them. */
 static void each_dirty(struct crash_io *d, struct file *f,
                        void (*visit)(struct crash_io *d, struct file *f, size_t sector)) {
-    for (size_t w = 0; w < sectors_of(f->size) / 64 + 1; w++)
+    for (size_t w = 0; f->now && w < sectors_of(f->size) / 64 + 1; w++)
         while (f->dirty[w]) {
             size_t bit = (size_t)__builtin_ctzll(f->dirty[w]);
             f->dirty[w] &= f->dirty[w] - 1;
@@ -280,14 +289,16 @@ bool crash_io_is_dead(const struct crash_io *d) {
     return d->dead;
 }
 
+/* Only what was being written: a disk does not touch its neighbours in the sector. */
 static void garble_one_sector(struct crash_io *d) {
     for (size_t i = 0; i < d->now.count; i++) {
         struct file *f = d->now.items[i].file;
-        for (size_t s = 0; s < sectors_of(f->size); s++)
+        for (size_t s = 0; f->now && s < sectors_of(f->size); s++)
             if ((f->dirty[s / 64] >> s % 64 & 1) && rng_below(&d->rng, 4) == 0) {
                 for (size_t k = s * CRASH_SECTOR;
                      k < (size_t)f->size && k < (s + 1) * CRASH_SECTOR; k++)
-                    f->durable[k] = f->now[k] = (uint8_t)rng_u64(&d->rng);
+                    if (f->durable[k] != f->now[k])
+                        f->durable[k] = f->now[k] = (uint8_t)rng_u64(&d->rng);
                 f->dirty[s / 64] &= ~(UINT64_C(1) << s % 64);
                 return;
             }
@@ -307,7 +318,8 @@ static void lose_power(struct crash_io *d) {
     for (size_t i = 0; i < d->now.count; i++) {
         struct file *f = d->now.items[i].file;
         each_dirty(d, f, fates[sectors]);
-        memcpy(f->now, f->durable, (size_t)f->size);
+        if (f->now)
+            memcpy(f->now, f->durable, (size_t)f->size);
     }
     changes_clear(d);
 }
@@ -430,7 +442,10 @@ static int io_read(void *ctx, int handle, int64_t offset, void *p, size_t n) {
     struct file *f = file_of(d, handle);
     if (offset + (int64_t)n > f->size)
         return -EIO;
-    memcpy(p, f->now + offset, n);
+    if (f->now)
+        memcpy(p, f->now + offset, n);
+    else
+        memset(p, 0, n);
     d->counts.reads++;
     d->counts.bytes_read += n;
     return 0;
@@ -447,6 +462,7 @@ static int io_write(void *ctx, int handle, int64_t offset, const void *p, size_t
     }
     struct file *f = file_of(d, handle);
     assert(offset + (int64_t)n <= f->size); /* the log never writes behind what it allocated */
+    file_fill(f);
     memcpy(f->now + offset, p, n);
     mark_dirty(f, offset, n);
     d->counts.writes++;
@@ -563,13 +579,15 @@ const uint8_t *crash_io_bytes(const struct crash_io *d, const char *name, int64_
     if (!e)
         return NULL;
     *ret_size = e->file->size;
+    file_fill(e->file);
     return e->file->now;
 }
 
 void crash_io_resize(struct crash_io *d, const char *name, int64_t size) {
     struct file *f = file_new(size);
     const struct entry *e = entry_find(&d->now, name);
-    if (e) {
+    file_fill(f);
+    if (e && e->file->now) {
         int64_t n = e->file->size < size ? e->file->size : size;
         memcpy(f->now, e->file->now, (size_t)n);
         memcpy(f->durable, e->file->durable, (size_t)n);
@@ -584,6 +602,7 @@ void crash_io_poke(struct crash_io *d, const char *name, int64_t offset, const v
         crash_io_resize(d, name, offset + (int64_t)n);
         e = entry_find(&d->now, name);
     }
+    file_fill(e->file);
     memcpy(e->file->now + offset, p, n);
     memcpy(e->file->durable + offset, p, n);
 }

@@ -1,0 +1,276 @@
+/* GET /metrics: the Prometheus text format. The numbers of the queues are copied first, in one walk, because the format wants all series of
+ * a metric together; so they are also all of one moment. */
+#include "http/front.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* More queues than this are counted, not shown one by one: a scrape must stay cheap for the server and for who stores it. */
+enum { QUEUES_SHOWN_MAX = 5000, NAMES_BYTES_MAX = 1024 * 1024 };
+
+struct numbers {
+    size_t name_at, name_bytes; /* in `names`, escaped */
+    uint64_t count[STATE_COUNT];
+    uint64_t ready, bytes, deliveries, failures, deaths;
+    struct ledger ledger;
+    int64_t oldest_ready_at;
+    bool holds;
+};
+
+struct metrics {
+    struct buf *out;
+    int64_t now;
+    struct buf names;
+    struct numbers *queues;
+    size_t count, cap;
+};
+
+/* -- text -------------------------------------------------------------------------------------- */
+
+static void put_head(struct buf *out, const char *name, const char *type, const char *help) {
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void put_one(struct buf *out, const char *name, const char *type, const char *help,
+                    uint64_t value) {
+    put_head(out, name, type, help);
+    buf_add_str(out, name);
+    buf_add_byte(out, ' ');
+    buf_add_u64(out, value);
+    buf_add_byte(out, '\n');
+}
+
+static void add_escaped(struct buf *out, struct span text) {
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '\n') {
+            buf_add(out, "\\n", 2);
+            continue;
+        }
+        if (text.p[i] == '"' || text.p[i] == '\\')
+            buf_add_byte(out, '\\');
+        buf_add_byte(out, text.p[i]);
+    }
+}
+
+/* -- queues ------------------------------------------------------------------------------------ */
+
+static bool copy_queue(void *ctx, const struct queue_view *q) {
+    struct metrics *m = ctx;
+    if (m->count == QUEUES_SHOWN_MAX || m->names.n + 2 * LIMIT_QUEUE_NAME > NAMES_BYTES_MAX)
+        return false;
+    if (m->count == m->cap) {
+        m->cap = m->cap == 0 ? 64 : m->cap * 2;
+        m->queues = mem_grow(m->queues, m->cap * sizeof m->queues[0]);
+    }
+    struct numbers *n = &m->queues[m->count++];
+    *n = (struct numbers){
+        .name_at = m->names.n,
+        .ready = q->ready,
+        .bytes = q->bytes,
+        .deliveries = q->deliveries,
+        .failures = q->failures,
+        .deaths = q->deaths,
+        .ledger = q->ledger,
+        .oldest_ready_at = q->oldest_ready_at,
+        .holds = queue_view_holds(q),
+    };
+    memcpy(n->count, q->count, sizeof n->count);
+    add_escaped(&m->names, q->name);
+    n->name_bytes = m->names.n - n->name_at;
+    return true;
+}
+
+static void put_sample(const struct metrics *m, const char *name, const struct numbers *n,
+                       const char *state, uint64_t value) {
+    buf_add_str(m->out, name);
+    buf_add_str(m->out, "{queue=\"");
+    buf_add(m->out, m->names.p + n->name_at, n->name_bytes);
+    if (state != NULL) {
+        buf_add_str(m->out, "\",state=\"");
+        buf_add_str(m->out, state);
+    }
+    buf_add_str(m->out, "\"} ");
+    buf_add_u64(m->out, value);
+    buf_add_byte(m->out, '\n');
+}
+
+static void put_states(const struct metrics *m) {
+    static const enum state states[] = {STATE_PENDING, STATE_PROCESSING, STATE_PARKED, STATE_DEAD,
+                                        STATE_SUCCEEDED};
+    const char *name = "nixie_queue_messages";
+    put_head(m->out, name, "gauge", "Messages by state; succeeded: what retention still holds.");
+    for (size_t i = 0; i < m->count; i++) {
+        for (size_t s = 0; s < sizeof states / sizeof states[0]; s++)
+            put_sample(m, name, &m->queues[i], state_name(states[s]),
+                       m->queues[i].count[states[s]]);
+    }
+}
+
+static uint64_t oldest_age_s(const struct numbers *n, int64_t now) {
+    if (n->oldest_ready_at == 0 || n->oldest_ready_at >= now)
+        return 0;
+    return (uint64_t)(now - n->oldest_ready_at) / 1000;
+}
+
+enum series {
+    SERIES_READY,
+    SERIES_BYTES,
+    SERIES_OLDEST,
+    SERIES_HOLDS,
+    SERIES_ACCEPTED,
+    SERIES_SUCCEEDED,
+    SERIES_DISCARDED,
+    SERIES_DELIVERIES,
+    SERIES_FAILURES,
+    SERIES_DEATHS,
+    SERIES_COUNT,
+};
+
+static uint64_t series_value(enum series series, const struct numbers *n, int64_t now) {
+    switch (series) {
+    case SERIES_READY:
+        return n->ready;
+    case SERIES_BYTES:
+        return n->bytes;
+    case SERIES_OLDEST:
+        return oldest_age_s(n, now);
+    case SERIES_HOLDS:
+        return n->holds ? 1 : 0;
+    case SERIES_ACCEPTED:
+        return n->ledger.accepted;
+    case SERIES_SUCCEEDED:
+        return n->ledger.succeeded;
+    case SERIES_DISCARDED:
+        return n->ledger.discarded;
+    case SERIES_DELIVERIES:
+        return n->deliveries;
+    case SERIES_FAILURES:
+        return n->failures;
+    case SERIES_DEATHS:
+        return n->deaths;
+    case SERIES_COUNT:
+        break;
+    }
+    assert(false && "not a series");
+    return 0;
+}
+
+static void put_queues(const struct metrics *m) {
+    static const struct {
+        const char *name, *type, *help;
+    } all[SERIES_COUNT] = {
+        [SERIES_READY] = {"nixie_queue_ready", "gauge",
+                          "Pending messages that can be claimed now."},
+        [SERIES_BYTES] = {"nixie_queue_bytes", "gauge",
+                          "Payload and headers of pending, processing, parked and dead messages."},
+        [SERIES_OLDEST] =
+            {"nixie_queue_oldest_ready_age_seconds", "gauge",
+             "Age of the oldest message that can be claimed now, 0 when there is none."},
+        [SERIES_HOLDS] = {"nixie_queue_conservation_holds", "gauge",
+                          "1 when every accepted message is accounted for."},
+        [SERIES_ACCEPTED] = {"nixie_accepted_total", "counter", "Messages accepted."},
+        [SERIES_SUCCEEDED] = {"nixie_succeeded_total", "counter", "Messages that succeeded."},
+        [SERIES_DISCARDED] = {"nixie_discarded_total", "counter",
+                              "Messages discarded by a policy or a person."},
+        [SERIES_DELIVERIES] = {"nixie_deliveries_total", "counter", "Messages handed to a worker."},
+        [SERIES_FAILURES] = {"nixie_failures_total", "counter",
+                             "Failed attempts, expired leases among them."},
+        [SERIES_DEATHS] = {"nixie_deaths_total", "counter", "Messages that became dead letters."},
+    };
+    put_states(m);
+    for (int s = 0; s < SERIES_COUNT; s++) {
+        put_head(m->out, all[s].name, all[s].type, all[s].help);
+        for (size_t i = 0; i < m->count; i++)
+            put_sample(m, all[s].name, &m->queues[i], NULL,
+                       series_value((enum series)s, &m->queues[i], m->now));
+    }
+}
+
+/* -- the server -------------------------------------------------------------------------------- */
+
+static void put_engine(struct buf *out, const struct engine_stats *stats) {
+    put_one(out, "nixie_queues", "gauge", "Queues.", stats->queues);
+    put_one(out, "nixie_messages", "gauge", "Messages held, whatever their state.",
+            stats->messages);
+    put_one(out, "nixie_deleted_queues_accepted_total", "counter",
+            "Messages accepted by queues that were deleted.", stats->deleted.accepted);
+    put_one(out, "nixie_deleted_queues_succeeded_total", "counter",
+            "Messages that succeeded in queues that were deleted.", stats->deleted.succeeded);
+    put_one(out, "nixie_deleted_queues_discarded_total", "counter",
+            "Messages discarded in or with queues that were deleted.", stats->deleted.discarded);
+}
+
+static void put_log(struct buf *out, const struct log *log, const struct engine_stats *engine) {
+    const struct log_stats stats = log_stats(log);
+    put_one(out, "nixie_log_bytes", "gauge", "What the log takes on disk.", log_bytes(log));
+    put_one(out, "nixie_log_live_bytes", "gauge", "What of it is still needed.",
+            engine->live_bytes);
+    put_one(out, "nixie_log_cleaned_bytes_total", "counter", "Bytes carried forward by cleaning.",
+            engine->cleaned_bytes);
+    put_one(out, "nixie_log_syncs_total", "counter", "Syncs to disk.", stats.syncs);
+    put_one(out, "nixie_log_written_bytes_total", "counter", "Bytes written.", stats.written_bytes);
+    put_one(out, "nixie_log_frames_total", "counter", "Transactions written.", stats.frames);
+    put_one(out, "nixie_log_segments_made_total", "counter", "Segments begun.",
+            stats.segments_made);
+    put_one(out, "nixie_log_segments_removed_total", "counter", "Segments cleaned and removed.",
+            stats.segments_removed);
+    put_one(out, "nixie_log_full", "gauge", "1 when there is no room for new messages.",
+            stats.full ? 1 : 0);
+}
+
+/* Of this process; 0 where the system does not tell. */
+static uint64_t resident_bytes(void) {
+    FILE *f = fopen("/proc/self/statm", "re");
+    if (f == NULL)
+        return 0;
+    unsigned long long all = 0, resident = 0;
+    int n = fscanf(f, "%llu %llu", &all, &resident);
+    fclose(f);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    return n == 2 && page_bytes > 0 ? resident * (uint64_t)page_bytes : 0;
+}
+
+static void put_http(struct buf *out, const struct http *h) {
+    const char *name = "nixie_http_requests_total";
+    put_head(out, name, "counter", "Requests answered, by class of status.");
+    for (unsigned i = 2; i <= 5; i++) {
+        if (i != 3)
+            buf_printf(out, "%s{code=\"%uxx\"} %llu\n", name, i,
+                       (unsigned long long)h->reply_counts[i]);
+    }
+    put_one(out, "nixie_http_connections", "gauge", "Open connections.", h->connection_count);
+    put_one(out, "nixie_http_inflight", "gauge",
+            "Requests that wait for the disk or for a message.", h->inflight);
+}
+
+void handle_metrics(struct call *c) {
+    struct buf *out = c->reply.body;
+    struct metrics m = {.out = out, .now = c->now};
+    buf_init(&m.names, NAMES_BYTES_MAX + 2 * LIMIT_QUEUE_NAME);
+    struct engine *engine = call_engine(c);
+    enum err e = engine_queues(engine, span_of(NULL, 0), copy_queue, &m);
+    assert(e == OK);
+
+    const struct engine_stats stats = engine_stats(engine);
+    put_head(out, "nixie_build_info", "gauge", "The version that runs.");
+    buf_add_str(out, "nixie_build_info{version=\"" NIXIE_VERSION "\"} 1\n");
+    put_one(out, "nixie_start_time_seconds", "gauge", "When the server started, since the epoch.",
+            (uint64_t)(c->http->started_at / 1000));
+    put_one(out, "nixie_resident_memory_bytes", "gauge", "Memory of the process.",
+            resident_bytes());
+    put_http(out, c->http);
+    put_log(out, c->server->log, &stats);
+    put_engine(out, &stats);
+    put_one(out, "nixie_queues_not_shown", "gauge", "Queues without series of their own here.",
+            stats.queues > m.count ? stats.queues - m.count : 0);
+    put_queues(&m);
+
+    c->reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    buf_release(&m.names);
+    free(m.queues);
+}
