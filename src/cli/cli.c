@@ -9,6 +9,7 @@
 #include <curl/curl.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -299,5 +300,7 @@ int cli_main(int argc, char **argv) {
     }
     int code = run(&cli, argc, argv);
     curl_global_cleanup();
+    free(cli.own_server);
+    free(cli.own_token);
     return code;
 }

@@ -228,8 +228,10 @@ static int send_lines(struct call *r, const struct enqueue *e, struct lines_run 
 }
 
 static int enqueue_lines(struct call *r, const struct enqueue *e) {
-    struct lines_run run = {.started_us = clock_monotonic_us(),
-                            .shows_progress = !r->cli->quiet && isatty(STDERR_FILENO)};
+    /* Not between results on the same terminal; a table comes at the end. */
+    bool is_quiet = r->cli->quiet || !isatty(STDERR_FILENO) ||
+                    (isatty(STDOUT_FILENO) && r->cli->format != FORMAT_TABLE);
+    struct lines_run run = {.started_us = clock_monotonic_us(), .shows_progress = !is_quiet};
     struct input_lines in;
     input_lines_init(&in, STDIN_FILENO, LIMIT_PAYLOAD_MOST);
     out_init(&run.out, r->cli, true, batch_columns, sizeof batch_columns / sizeof batch_columns[0],

@@ -33,7 +33,8 @@ struct cli {
     const char *format_name;
     enum format format; /* FORMAT_AUTO only before the options are read */
     int64_t timeout_s;
-    bool quiet; /* no notes or progress on stderr; errors still */
+    char *own_server, *own_token; /* what the two above point to when it was made here, not given */
+    bool quiet;                   /* no notes or progress on stderr; errors still */
 };
 
 /* All three print "nixie: COMMAND: ..." and a newline on stderr. */

@@ -212,7 +212,8 @@ static int read_token(struct cli *cli) {
         while (text.n > 0 && (text.p[text.n - 1] == '\n' || text.p[text.n - 1] == '\r'))
             text.n--;
         buf_add_byte(&text, '\0');
-        cli->token = (const char *)text.p; /* kept until the process ends */
+        cli->token = cli->own_token = mem_strdup((const char *)text.p);
+        buf_release(&text);
     }
     for (const char *p = cli->token; p != NULL && *p != '\0'; p++) {
         if (*p <= 0x20 || *p == 0x7f)
@@ -246,10 +247,10 @@ static int settle_server(struct cli *cli) {
         return cli_usage_error(cli, "server %s: must be a URL such as %s", cli->server,
                                server_default);
     if (n > 0 && cli->server[n - 1] == '/') {
-        char *copy = mem_strdup(cli->server); /* kept until the process ends */
-        while (n > 0 && copy[n - 1] == '/')
-            copy[--n] = '\0';
-        cli->server = copy;
+        cli->own_server = mem_strdup(cli->server);
+        while (n > 0 && cli->own_server[n - 1] == '/')
+            cli->own_server[--n] = '\0';
+        cli->server = cli->own_server;
     }
     return -1;
 }

@@ -8,7 +8,6 @@
 #include "cli/options.h"
 #include "cli/text.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -72,13 +71,14 @@ static bool any_is(const struct work *w, enum task_state state) {
 /* The first stop lets children finish, the second ends them, the third kills them. */
 static void stop(struct work *w, int64_t now_ms) {
     w->stops++;
+    work_talk_turn(w); /* a message that is here already is given back, not left to its lease */
     work_talk_cancel_poll(w);
     if (w->stops < 3 && !all_are(w, TASK_FREE))
         work_note(w, w->stops == 1 ? "stopping when what runs is done; once more to end it now"
                                    : "ending what runs, and giving its messages back");
     for (int64_t i = 0; w->stops > 1 && i < w->task_count; i++) {
-        if (w->tasks[i].state != TASK_RUNNING)
-            continue;
+        if (w->tasks[i].state != TASK_RUNNING || w->tasks[i].drain_until_ms != TIME_NEVER)
+            continue; /* what has ended has its own result */
         w->tasks[i].is_abandoned = true;
         if (w->stops == 2)
             task_terminate(&w->tasks[i], now_ms);
@@ -249,12 +249,19 @@ static void open_standard_fds(void) {
         (void)close(fd);
 }
 
+/* As under nohup(1); signalfd would see it all the same. */
+static bool hangup_is_ignored(void) {
+    struct sigaction action;
+    return sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 static int run(struct work *w) {
     sigset_t stopping;
     (void)sigemptyset(&stopping);
     (void)sigaddset(&stopping, SIGTERM);
     (void)sigaddset(&stopping, SIGINT);
-    (void)sigaddset(&stopping, SIGHUP);
+    if (!hangup_is_ignored())
+        (void)sigaddset(&stopping, SIGHUP);
     open_standard_fds();
     (void)signal(SIGPIPE, SIG_IGN);
     (void)sigprocmask(SIG_BLOCK, &stopping, &w->signals_before);

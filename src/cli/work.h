@@ -69,14 +69,13 @@ struct task {
     enum task_outcome outcome;
     char error_class[64];
     struct buf error; /* UTF-8 */
-    bool is_sent;     /* it is in an exchange under way */
-    bool was_sent;    /* an earlier exchange with it got no answer */
+    bool was_sent;    /* an exchange with it got no answer */
 };
 
 /* Under way, or idle. */
 struct exchange {
     struct call call;
-    bool is_busy, is_poll;
+    bool is_busy;
     int64_t sent_ms;
     unsigned claim_count; /* how many messages it asks for; 0: it does not claim */
     unsigned item_count;
@@ -96,6 +95,7 @@ struct work {
     bool is_once, is_until_empty;
 
     struct task *tasks;
+    int64_t next_task; /* where the next settling begins */
     struct exchange poll, settle;
     CURLM *multi;
     int signal_fd;

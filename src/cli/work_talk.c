@@ -13,7 +13,6 @@ void work_talk_init(struct work *w) {
     assert(w->multi != NULL);
     call_init(&w->poll.call, w->cli);
     call_init(&w->settle.call, w->cli);
-    w->poll.is_poll = true;
 }
 
 static void leave(struct work *w, struct exchange *x) {
@@ -135,23 +134,25 @@ static unsigned claimable(const struct work *w, unsigned freed, int64_t now_ms) 
     return n;
 }
 
+/* Goes round the tasks from where the last exchange was full, so that none waits for ever. */
 static void start_settle(struct work *w, int64_t now_ms) {
     struct exchange *x = &w->settle;
     unsigned results = 0;
+    int64_t i;
     x->item_count = 0;
-    for (int64_t i = 0; i < w->task_count && x->item_count < WORK_ITEMS_MAX; i++) {
-        struct task *task = &w->tasks[i];
-        bool is_result = task->state == TASK_DONE, is_renewal = task->state == TASK_RUNNING &&
-                                                                !task->is_lost &&
-                                                                now_ms >= task->renew_at_ms;
+    for (i = 0; i < w->task_count && x->item_count < WORK_ITEMS_MAX; i++) {
+        struct task *task = &w->tasks[(w->next_task + i) % w->task_count];
+        bool is_result = task->state == TASK_DONE;
+        bool is_renewal =
+            task->state == TASK_RUNNING && !task->is_lost && now_ms >= task->renew_at_ms;
         if (!is_result && !is_renewal)
             continue;
         x->items[x->item_count].task = task;
         x->items[x->item_count++].is_renewal = is_renewal;
         task->renew_at_ms = TIME_NEVER;
-        task->is_sent = is_result;
         results += is_result;
     }
+    w->next_task = (w->next_task + i) % w->task_count;
     if (x->item_count > 0)
         send_exchange(w, x, results > 0 ? claimable(w, results, now_ms) : 0, 0, now_ms);
 }
@@ -232,7 +233,6 @@ static void take_result(struct work *w, struct task *task, const struct json *re
     int64_t status = member_integer(problem, "status");
     const struct json *state = json_get(result, "status");
     bool is_dead = json_is(state, JSON_STRING) && span_equal_str(json_string(state), "dead");
-    task->is_sent = false;
     if (status == 429 || status >= 500) {
         w->hold_until_ms = now_ms + WORK_ITEM_HOLD_MS;
         return;
@@ -263,7 +263,6 @@ static void take_back(struct exchange *x, int64_t now_ms) {
         if (x->items[i].is_renewal) {
             task->renew_at_ms = task->state == TASK_RUNNING ? now_ms : TIME_NEVER;
         } else {
-            task->is_sent = false;
             task->was_sent = true;
         }
     }
@@ -315,6 +314,7 @@ static void refused(struct work *w, struct exchange *x, int64_t now_ms) {
     work_say(w, "%.*s", (int)text.n, (const char *)text.p);
     buf_release(&text);
     w->failure = call_exit_code(x->call.status);
+    work_talk_cancel_poll(w);
 }
 
 static struct task *free_task(struct work *w) {

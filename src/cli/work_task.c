@@ -47,7 +47,7 @@ void task_free(struct task *task) {
     task->renew_at_ms = task->limit_at_ms = TIME_NEVER;
     task->kill_at_ms = task->drain_until_ms = TIME_NEVER;
     task->is_timed_out = task->is_abandoned = task->is_lost = false;
-    task->is_sent = task->was_sent = false;
+    task->was_sent = false;
     task->payload_written = 0;
     task->stderr_bytes = 0;
     task->error_class[0] = '\0';
@@ -153,16 +153,15 @@ static char **environment_array(struct environment *env) {
 
 /* -- starting ---------------------------------------------------------------------------------- */
 
-/* The child gets its pipes as 0 and 2, our stdout as 1, and nothing else; default signals; a
- * process group of its own, so that it is ended with its children, and a Ctrl-C at the terminal is
- * for us alone. */
+/* The child gets its pipes as 0 and 2, our stdout as 1, and nothing else; the signals that we were
+ * started with; a process group of its own, so that it is ended with its children, and a Ctrl-C at
+ * the terminal is for us alone. */
 static int spawn(const struct work *w, struct task *task, int in, int err, char **env) {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
-    sigset_t all;
-    (void)sigfillset(&all);
-    (void)sigdelset(&all, SIGKILL);
-    (void)sigdelset(&all, SIGSTOP);
+    sigset_t ignored; /* by us */
+    (void)sigemptyset(&ignored);
+    (void)sigaddset(&ignored, SIGPIPE);
     int e = posix_spawn_file_actions_init(&files);
     if (e != 0)
         return e;
@@ -178,7 +177,7 @@ static int spawn(const struct work *w, struct task *task, int in, int err, char 
                                                        POSIX_SPAWN_SETSIGDEF)) == 0 &&
         (e = posix_spawnattr_setpgroup(&attributes, 0)) == 0 &&
         (e = posix_spawnattr_setsigmask(&attributes, &w->signals_before)) == 0 &&
-        (e = posix_spawnattr_setsigdefault(&attributes, &all)) == 0)
+        (e = posix_spawnattr_setsigdefault(&attributes, &ignored)) == 0)
         e = posix_spawnp(&task->pid, w->command[0], &files, &attributes, w->command, env);
     (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&files);
@@ -259,12 +258,14 @@ bool task_start(struct work *w, struct task *task, const struct json *message, i
         return true;
     }
     work_say(w, "cannot start %s: %s", w->command[0], strerror(e));
-    if (e == E2BIG) { /* it is this message's fault: its headers */
+    if (e == EAGAIN || e == ENOMEM || e == EMFILE || e == ENFILE) { /* it may pass */
+        w->claim_hold_until_ms = now_ms + WORK_SPAWN_HOLD_MS;
+    } else if (e == E2BIG) { /* it is this message's fault: its headers */
         task->outcome = OUTCOME_FAIL;
         (void)snprintf(task->error_class, sizeof task->error_class, "E2BIG");
         buf_add_str(&task->error, "the headers do not fit into an environment");
     } else {
-        w->claim_hold_until_ms = now_ms + WORK_SPAWN_HOLD_MS;
+        w->failure = CLI_FAILED;
     }
     return true;
 }

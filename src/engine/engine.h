@@ -41,6 +41,10 @@ struct enqueued {
 enum err engine_enqueue(struct engine *e, int64_t now, struct span queue, const struct message_new *items, size_t n,
                         struct enqueued *ret) MUST_CHECK;
 
+/* The id of the message first enqueued with this idempotency key, when its window is still open. ERR_NO_QUEUE, ERR_NO_MESSAGE. */
+enum err engine_key_find(struct engine *e, int64_t now, struct span queue, struct span key,
+                         uint64_t *ret_id) MUST_CHECK;
+
 /* -- consuming ---------------------------------------------------------------------------------------------------------------- */
 
 struct claim {
@@ -109,6 +113,10 @@ enum err engine_queues(struct engine *e, struct span after, bool (*f)(void *ctx,
 
 /* ERR_NO_QUEUE, ERR_NO_MESSAGE. */
 enum err engine_message(struct engine *e, struct span queue, uint64_t id, struct message_view *ret) MUST_CHECK;
+
+/* Its state alone, without reading the log. ERR_NO_QUEUE, ERR_NO_MESSAGE. */
+enum err engine_message_state(struct engine *e, struct span queue, uint64_t id,
+                              enum state *ret) MUST_CHECK;
 
 /* The story, oldest first. ERR_NO_QUEUE, ERR_NO_MESSAGE. */
 enum err engine_history(struct engine *e, struct span queue, uint64_t id,

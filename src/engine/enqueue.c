@@ -49,38 +49,57 @@ static struct enqueued enqueue_one(struct engine *e, int64_t now, struct queue *
     return (struct enqueued){.id = r.id};
 }
 
-/* All of them known keys: nothing will be accepted, so no limit can be in the way. */
-static bool all_known(const struct engine *e, int64_t now, const struct queue *q,
-                      const struct message_new *items, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (!items[i].idempotency_key.n ||
-            !key_find(&e->st, key_hash(q->number, items[i].idempotency_key), now))
-            return false;
-    return true;
+static bool is_known(const struct engine *e, int64_t now, const struct queue *q,
+                     const struct message_new *m) {
+    return m->idempotency_key.n > 0 &&
+           key_find(&e->st, key_hash(q->number, m->idempotency_key), now) != 0;
+}
+
+/* Only what is new can be in the way of a limit or a full disk. */
+static enum err may_accept(const struct engine *e, int64_t now, const struct queue *q,
+                           const struct message_new *items, size_t n, size_t record_bytes) {
+    uint64_t messages = 0, bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (is_known(e, now, q, &items[i]))
+            continue;
+        messages++;
+        bytes += items[i].payload.n;
+    }
+    if (messages == 0)
+        return OK;
+    if (!fits(q, messages, bytes))
+        return ERR_QUEUE_FULL;
+    return log_has_room(e->log, LOG_USE_ACCEPT, record_bytes) ? OK : ERR_DISK_FULL;
+}
+
+enum err engine_key_find(struct engine *e, int64_t now, struct span queue, struct span key,
+                         uint64_t *ret_id) {
+    const struct queue *q = queue_by_name(&e->st, queue);
+    if (!q)
+        return ERR_NO_QUEUE;
+    uint64_t id = key_find(&e->st, key_hash(q->number, key), now);
+    if (!id)
+        return ERR_NO_MESSAGE;
+    *ret_id = id;
+    return OK;
 }
 
 enum err engine_enqueue(struct engine *e, int64_t now, struct span queue,
                         const struct message_new *items, size_t n, struct enqueued *ret) {
     assert(n > 0 && n <= LIMIT_BATCH);
-    size_t record_bytes = 0, payload_bytes = 0;
-    for (size_t i = 0; i < n; i++) {
+    size_t record_bytes = 0;
+    for (size_t i = 0; i < n; i++)
         record_bytes += log_record_bytes(STATE_RECORD_BYTES, items[i].headers.n + items[i].key.n +
                                                                  items[i].payload.n);
-        payload_bytes += items[i].payload.n;
-    }
     if (record_bytes > log_frame_bytes_max(e->log))
         return ERR_TOO_LARGE;
 
     struct queue *q;
     enum err r = need_queue(e, now, queue, LOG_USE_ACCEPT, &q);
+    if (r == OK)
+        r = may_accept(e, now, q, items, n, record_bytes);
     if (r != OK)
         return r;
-    if (!all_known(e, now, q, items, n)) {
-        if (!fits(q, n, payload_bytes))
-            return ERR_QUEUE_FULL;
-        if (!log_has_room(e->log, LOG_USE_ACCEPT, record_bytes))
-            return ERR_DISK_FULL;
-    }
     log_frame_begin(e->log, record_bytes);
     for (size_t i = 0; i < n; i++)
         ret[i] = enqueue_one(e, now, q, &items[i]);

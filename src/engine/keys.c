@@ -41,8 +41,8 @@ static uint32_t key_new(struct engine_state *st) {
 void key_add(struct engine_state *st, struct queue *q, struct hash128 hash, uint64_t id, int64_t until) {
     uint32_t old = find(st, hash);
     if (old) {
-        if (st->keys[old].id == id)
-            return;
+        if (st->keys[old].id >= id)
+            return; /* the same, or an older message is carried: the key is the newer one's */
         /* Its window was over: it stays in its queue's order, without meaning, until its time. */
         hash_index_remove(&st->by_key, old);
         st->keys[old].id = 0;

@@ -59,7 +59,7 @@ static void enter_set(struct engine_state *st, struct queue *q, uint32_t i) {
     int64_t at = timer_at(s, slot_extra(st, s));
     if (at)
         timers_set(&st->timers, i, at);
-    if (slot_set(s) == SET_SUCCEEDED)
+    if (s->state == STATE_SUCCEEDED)
         queue_plan_upkeep(st, q);
 }
 

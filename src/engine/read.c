@@ -38,7 +38,7 @@ enum err engine_message(struct engine *e, struct span queue, uint64_t id,
         .deliveries = (uint32_t)s->deliveries,
         .created_at = m.created_at,
         .updated_at = (int64_t)s->updated_at,
-        .expires_at = x->expires_at,
+        .expires_at = s->state == STATE_PENDING || s->state == STATE_PROCESSING ? x->expires_at : 0,
         .died_at = x->died_at,
         .payload = m.payload,
         .headers = m.headers,
@@ -53,6 +53,14 @@ enum err engine_message(struct engine *e, struct span queue, uint64_t id,
     view_error(e, x, &v);
     *ret = v;
     return OK;
+}
+
+enum err engine_message_state(struct engine *e, struct span queue, uint64_t id, enum state *ret) {
+    uint32_t i;
+    enum err r = find_message(e, queue, id, &i);
+    if (r == OK)
+        *ret = (enum state)slot_at(&e->st, i)->state;
+    return r;
 }
 
 /* -- the story ------------------------------------------------------------------------------------------------ */
@@ -88,6 +96,13 @@ enum err engine_history(struct engine *e, struct span queue, uint64_t id,
             .detail = ev.detail,
         };
         f(ctx, &entry);
+    }
+    if (places.n == 0 && slot_at(&e->st, i)->state == STATE_SUCCEEDED) {
+        /* At its first attempt: nothing more is kept than the message itself tells. */
+        const struct slot *s = slot_at(&e->st, i);
+        f(ctx, &(struct history_entry){.event = EVENT_SUCCEEDED,
+                                       .attempt = (uint32_t)s->deliveries,
+                                       .at = (int64_t)s->updated_at});
     }
     buf_release(&places);
     return OK;

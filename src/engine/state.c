@@ -98,7 +98,6 @@ static void count_event(struct queue *q, const struct record_state *r) {
         break;
     case EVENT_NONE:
     case EVENT_RELEASED:
-    case EVENT_EXTENDED:
     case EVENT_REPLAYED:
         break;
     }
@@ -179,6 +178,7 @@ static void forget_story(struct engine_state *st, struct extra *x) {
     st->live_bytes -= x->history_bytes;
     x->history = x->error = 0;
     x->history_bytes = 0;
+    x->has_story = false;
 }
 
 void apply_message(struct engine_state *st, const struct record_message *r, uint64_t position,
@@ -192,8 +192,10 @@ void apply_message(struct engine_state *st, const struct record_message *r, uint
         q->next_dead_seq = r->image.dead_seq + 1;
 
     uint32_t i = slot_find(st, r->id);
+    bool was_on_time = false; /* its wait was over: it does not begin again */
     if (i) {
         assert(r->carried);
+        was_on_time = !slot_at(st, i)->aside;
         slot_detach(st, i);
     } else {
         i = slot_new(st, r->id);
@@ -213,12 +215,16 @@ void apply_message(struct engine_state *st, const struct record_message *r, uint
         queue_plan_upkeep(st, q);
     }
     slot_attach(st, i);
+    if (was_on_time && s->aside)
+        slot_end_aside(st, i);
 }
 
-static void remember(struct engine_state *st, struct slot *s, bool is_error, uint64_t position,
-                     size_t bytes) {
+static void remember(struct engine_state *st, struct slot *s, enum event event, bool is_error,
+                     uint64_t position, size_t bytes) {
     struct extra *x = slot_need_extra(st, s);
     x->history = position;
+    if (event != EVENT_CLAIMED && event != EVENT_SUCCEEDED)
+        x->has_story = true;
     if (is_error)
         x->error = position;
     x->history_bytes += (uint32_t)bytes;
@@ -240,15 +246,16 @@ void apply_state(struct engine_state *st, const struct record_state *r, uint64_t
     take_image(st, s, &r->image);
     enum event event = r->event.event;
     if (event != EVENT_NONE)
-        remember(st, s, event == EVENT_FAILED || event == EVENT_LEASE_EXPIRED, position, bytes);
+        remember(st, s, event, event == EVENT_FAILED || event == EVENT_LEASE_EXPIRED, position,
+                 bytes);
     if (event == EVENT_REPLAYED && s->extra)
         extra_at(st, s->extra)->error = 0;
     /* A success at the first attempt has no story worth its memory. */
     if (s->state == STATE_SUCCEEDED && s->extra) {
         struct extra *x = extra_at(st, s->extra);
-        if (x->retry_count == 0)
+        if (!x->has_story)
             forget_story(st, x);
-        if (x->retry_count == 0 && x->idempotency_until == 0)
+        if (!x->has_story && x->idempotency_until == 0)
             slot_drop_extra(st, s);
     }
     slot_attach(st, i);
@@ -258,7 +265,7 @@ void apply_history(struct engine_state *st, const struct record_history *r, uint
                    size_t bytes) {
     uint32_t i = slot_find(st, r->id);
     if (i)
-        remember(st, slot_at(st, i), r->is_error, position, bytes);
+        remember(st, slot_at(st, i), r->event.event, r->is_error, position, bytes);
     else
         st->orphans++;
 }

@@ -51,6 +51,7 @@ struct extra {
     uint32_t timer;   /* place in the heap */
     uint8_t retry_count, reason;
     bool is_retry;
+    bool has_story;   /* more happened than a claim and a success */
     uint32_t next;    /* of the free ones */
 };
 

@@ -179,6 +179,8 @@ enum body_verdict enqueue_body_read(struct enqueue_body *b, const struct json *v
                                     const struct enqueue_limits *limits,
                                     struct field_errors *errors) {
     buf_clear(&b->bytes);
+    buf_reserve(&b->bytes,
+                1); /* places count from memory that is there, also when nothing is in it */
     b->count = 0;
     enum body_verdict verdict;
     if (json_is(v, JSON_ARRAY)) {

@@ -4,15 +4,12 @@
 #include "http/route.h"
 
 #include "base/clock.h"
-#include "base/mem.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 enum {
-    TICKS_MAX = 10000,        /* of a test clock's jump: each moves many messages */
-    KEEP_BYTES = 1024 * 1024, /* a buffer that grew larger is freed after its request */
+    TICKS_MAX = 10000, /* of a test clock's jump: each moves many messages */
     RETRY_AFTER_S = 1,
 };
 
@@ -194,41 +191,4 @@ void call_dispatch(struct call *c) {
         return;
     if (set_clock(c))
         route->handle(c);
-}
-
-/* -- memory ------------------------------------------------------------------------------------ */
-
-static void trim(struct buf *b) {
-    if (b->cap > KEEP_BYTES)
-        buf_release(b);
-}
-
-void http_trim(struct http *h) {
-    trim(&h->body);
-    trim(&h->enqueue.bytes);
-}
-
-struct http *http_new(struct server *s) {
-    struct http *h = mem_alloc(sizeof *h);
-    h->server = s;
-    h->started_at = server_now(s);
-    buf_init(&h->body, CONN_OUT_MAX - 1024 * 1024);
-    buf_init(&h->scratch, LIMIT_HEAD);
-    buf_init(&h->name, LIMIT_HEAD);
-    enqueue_body_init(&h->enqueue, s->limits.body_bytes_max);
-    return h;
-}
-
-void http_free(struct http *h) {
-    if (h == NULL)
-        return;
-    buf_release(&h->body);
-    buf_release(&h->scratch);
-    buf_release(&h->name);
-    enqueue_body_release(&h->enqueue);
-    free(h);
-}
-
-unsigned http_inflight(const struct http *h) {
-    return h->inflight;
 }

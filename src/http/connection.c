@@ -47,10 +47,6 @@ struct connection {
     struct buf held;
 };
 
-struct http *connection_http(const struct connection *k) {
-    return k->http;
-}
-
 void connection_set_waiter(struct connection *k, struct waiter *w) {
     k->waiter = w;
 }

@@ -3,7 +3,6 @@
 
 #include "http/response.h"
 
-struct http;
 struct connection;
 struct waiter;
 
@@ -11,4 +10,3 @@ struct waiter;
 void connection_answer(struct connection *k, const struct reply *reply);
 /* The waiter of the request at work, freed when the connection closes. NULL when it has ended. */
 void connection_set_waiter(struct connection *k, struct waiter *w);
-struct http *connection_http(const struct connection *k);

@@ -58,7 +58,7 @@ bool call_body(struct call *c, bool is_required, struct json **ret_json);
 /* Sets the 422 when there are errors in http->errors (cleared before each handler); true when there are none. */
 bool call_is_valid(struct call *c);
 
-/* Answers one request: sets its reply, or makes it a waiter. The work of route.c. */
+/* Answers one request: sets its reply, or makes it a waiter. */
 void call_dispatch(struct call *c);
 
 /* True when the request carries the token, or needs none. */

@@ -1,4 +1,3 @@
-#include "http/engine_keys.h"
 #include "http/front.h"
 #include "http/query.h"
 #include "http/view.h"
@@ -59,8 +58,6 @@ static void forgive_repeated(struct call *c) {
     if (key.n == 0 || key.n > LIMIT_IDEMPOTENCY_KEY || c->http->enqueue.is_batch)
         return;
     uint64_t id;
-    if (engine_key_find == NULL)
-        return;
     if (engine_key_find(call_engine(c), c->now, c->queue, key, &id) != OK)
         return;
     reply_init(&c->reply, c->reply.body);

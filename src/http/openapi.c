@@ -1,8 +1,9 @@
 #include "http/openapi.h"
 
 /* openapi.S */
-extern const uint8_t openapi_begin[], openapi_end[];
+extern const uint8_t openapi_bytes[];
+extern const uint64_t openapi_bytes_count;
 
 struct span openapi_text(void) {
-    return span_of(openapi_begin, (size_t)(openapi_end - openapi_begin));
+    return span_of(openapi_bytes, openapi_bytes_count);
 }

@@ -159,6 +159,32 @@ static bool is_word(struct span value, const char *word) {
     return value.n == strlen(word) && strncasecmp((const char *)value.p, word, value.n) == 0;
 }
 
+/* Takes scheme and authority off an absolute form, and the query off the path; false when it is no form we serve. */
+static bool split_url(struct span url, struct request *ret) {
+    if (url.n > 0 && memchr(url.p, '#', url.n) != NULL)
+        return false;
+    static const char *const schemes[] = {"http://", "https://"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = strlen(schemes[i]);
+        if (url.n < n || strncasecmp((const char *)url.p, schemes[i], n) != 0)
+            continue;
+        url = span_of(url.p + n, url.n - n);
+        while (url.n > 0 && *url.p != '/' && *url.p != '?')
+            url = span_of(url.p + 1, url.n - 1);
+        break;
+    }
+
+    const uint8_t *mark = url.n > 0 ? memchr(url.p, '?', url.n) : NULL;
+    size_t path_bytes = mark == NULL ? url.n : (size_t)(mark - url.p);
+    ret->query = mark == NULL ? span_of(NULL, 0) : span_of(mark + 1, url.n - path_bytes - 1);
+    if (path_bytes == 0) {
+        ret->path = span_str("/");
+        return true;
+    }
+    ret->path = span_of(url.p, path_bytes);
+    return *url.p == '/' || span_equal_str(ret->path, "*");
+}
+
 static int on_headers_complete(llhttp_t *llhttp) {
     struct request_parser *p = llhttp->data;
     p->is_head_whole = true;
@@ -167,6 +193,9 @@ static int on_headers_complete(llhttp_t *llhttp) {
         return fail(p, 400, "only HTTP/1.0 and HTTP/1.1 are spoken here");
     if (llhttp->method == HTTP_CONNECT)
         return fail(p, 400, "this is no proxy");
+    struct request target;
+    if (!split_url(span_of(p->base + p->url.at, p->url.n), &target))
+        return fail(p, 400, "the request's target is not a path");
     struct span coding = header_value(p, WANTED_TRANSFER_ENCODING);
     if (coding.p != NULL && !is_word(coding, "chunked"))
         return fail(p, 400, "the only transfer coding known here is chunked");
@@ -272,29 +301,7 @@ static void feed(struct request_parser *p, struct span in) {
         fail(p, 413, "the body with the framing of its chunks is over the limit");
 }
 
-/* Takes scheme and authority off an absolute form, and the query off the path; false when it is no form we serve. */
-static bool split_url(struct span url, struct request *ret) {
-    if (url.n > 0 && memchr(url.p, '#', url.n) != NULL)
-        return false;
-    static const char *const schemes[] = {"http://", "https://"};
-    for (size_t i = 0; i < 2; i++) {
-        size_t n = strlen(schemes[i]);
-        if (url.n < n || strncasecmp((const char *)url.p, schemes[i], n) != 0)
-            continue;
-        url = span_of(url.p + n, url.n - n);
-        while (url.n > 0 && *url.p != '/' && *url.p != '?')
-            url = span_of(url.p + 1, url.n - 1);
-        break;
-    }
-
-    const uint8_t *mark = url.n > 0 ? memchr(url.p, '?', url.n) : NULL;
-    size_t path_bytes = mark == NULL ? url.n : (size_t)(mark - url.p);
-    ret->path = path_bytes > 0 ? span_of(url.p, path_bytes) : span_str("/");
-    ret->query = mark == NULL ? span_of(NULL, 0) : span_of(mark + 1, url.n - path_bytes - 1);
-    return ret->path.p[0] == '/' || span_equal_str(ret->path, "*");
-}
-
-static bool fill(const struct request_parser *p, struct request *ret) {
+static void fill(const struct request_parser *p, struct request *ret) {
     *ret = (struct request){
         .method = p->method,
         .is_http_1_0 = p->is_http_1_0,
@@ -306,23 +313,22 @@ static bool fill(const struct request_parser *p, struct request *ret) {
     };
     struct span expect = header_value(p, WANTED_EXPECT);
     ret->expects_continue = !p->is_http_1_0 && expect.p != NULL && is_word(expect, "100-continue");
-    return split_url(span_of(p->base + p->url.at, p->url.n), ret);
+    bool is_path = split_url(span_of(p->base + p->url.at, p->url.n), ret);
+    assert(is_path); /* on_headers_complete looked */
 }
 
 enum parsed request_parse(struct request_parser *p, struct span in, struct request *ret_request,
                           struct request_failure *ret_failure) {
     feed(p, in);
-    struct request request;
-    bool is_ready = p->failure.status == 0 && p->is_head_whole && (p->is_whole || !p->is_head_said);
-    if (is_ready && !fill(p, &request))
-        fail(p, 400, "the request's target is not a path");
     if (p->failure.status != 0) {
         *ret_failure = p->failure;
         return PARSED_FAILED;
     }
-    if (!is_ready)
+    if (!p->is_head_whole || (p->is_head_said && !p->is_whole))
         return PARSED_MORE;
 
+    struct request request;
+    fill(p, &request);
     p->is_head_said = true;
     if (p->is_whole) {
         request.body = p->is_chunked ? buf_span(&p->chunks) : span_of(in.p + p->body.at, p->body.n);

@@ -38,8 +38,7 @@ void problem_write(struct problem p, struct json_writer *w);
 
 /* The text of a Date header, kept for a second. */
 struct date_text {
-    int64_t
-        second; /* of `text`; zeroed memory is a good beginning but for the first second of 1970 */
+    int64_t second; /* since the epoch, of `text`; that is empty at first */
     char text[32];
 };
 

@@ -21,8 +21,7 @@ struct route {
 
 struct match {
     const struct route *route; /* NULL: no route of that path, or none of that method */
-    unsigned
-        allowed; /* methods of the path, a bit (1 << enum method) each; 0: there is no such path */
+    unsigned allowed;          /* a bit (1 << enum method) for each of the path; 0: no such path */
     bool has_id;
     struct span queue, id; /* as sent */
 };

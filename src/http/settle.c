@@ -6,10 +6,11 @@
 
 /* The error of a verb on one message; in a wrong state it says in which. */
 static void reply_refused(struct call *c, enum err e) {
-    struct message_view m;
-    if (e == ERR_WRONG_STATE && engine_message(call_engine(c), c->queue, c->id, &m) == OK)
+    enum state state;
+    if (e == ERR_WRONG_STATE &&
+        engine_message_state(call_engine(c), c->queue, c->id, &state) == OK)
         reply_problem(&c->reply, problem_of(e).status, problem_of(e).title,
-                      "message %" PRIu64 " is %s", c->id, state_name(m.state));
+                      "message %" PRIu64 " is %s", c->id, state_name(state));
     else
         reply_error(&c->reply, e);
 }
@@ -93,9 +94,9 @@ static enum state state_after(struct call *c, const struct settle *s) {
     case SETTLE_RELEASE:
         break;
     }
-    struct message_view m;
-    enum err e = engine_message(call_engine(c), c->queue, s->id, &m);
-    return e == OK ? m.state : STATE_DISCARDED;
+    enum state state;
+    enum err e = engine_message_state(call_engine(c), c->queue, s->id, &state);
+    return e == OK ? state : STATE_DISCARDED;
 }
 
 /* {"results":[...], without its end */

@@ -162,20 +162,26 @@ static bool serve(struct waiter *w) {
 }
 
 void http_on_woken(struct http *h, struct queue *q) {
-    struct waiting_queue **at;
-    while (at = find(&h->waiters, q), *at != NULL && serve((*at)->first)) {}
+    struct waiting_queue **at = find(&h->waiters, q);
+    while (*at != NULL && serve((*at)->first))
+        at = find(&h->waiters, q); /* with the last of them the entry went, too */
+}
+
+/* The queue of that name, when there are waiters for it. */
+static const struct queue *find_named(const struct waiters *all, struct span name) {
+    for (size_t i = 0; i < WAITERS_BUCKETS; i++) {
+        for (const struct waiting_queue *q = all->buckets[i]; q != NULL; q = q->next) {
+            if (span_equal(name_of(q->first), name))
+                return q->queue;
+        }
+    }
+    return NULL;
 }
 
 void waiters_dismiss(struct http *h, struct span queue) {
-    for (size_t i = 0; i < WAITERS_BUCKETS; i++) {
-        struct waiting_queue *q = h->waiters.buckets[i];
-        while (q != NULL && !span_equal(name_of(q->first), queue))
-            q = q->next;
-        while (q != NULL) {
-            bool is_last = q->first->next == NULL;
-            waiter_dismiss(q->first);
-            if (is_last)
-                break;
-        }
-    }
+    const struct queue *q = find_named(&h->waiters, queue);
+    if (q == NULL)
+        return;
+    for (struct waiting_queue **at = find(&h->waiters, q); *at != NULL; at = find(&h->waiters, q))
+        waiter_dismiss((*at)->first);
 }

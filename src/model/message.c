@@ -59,8 +59,6 @@ const char *event_name(enum event e) {
         return "lease_expired";
     case EVENT_RELEASED:
         return "released";
-    case EVENT_EXTENDED:
-        return "extended";
     case EVENT_EXPIRED:
         return "expired";
     case EVENT_REPLAYED:

@@ -38,10 +38,9 @@ enum event {
     EVENT_FAILED = 2,
     EVENT_LEASE_EXPIRED = 3,
     EVENT_RELEASED = 4,
-    EVENT_EXTENDED = 5,
-    EVENT_EXPIRED = 6, /* its time to live ran out */
-    EVENT_REPLAYED = 7,
-    EVENT_SUCCEEDED = 8,
+    EVENT_EXPIRED = 5, /* its time to live ran out */
+    EVENT_REPLAYED = 6,
+    EVENT_SUCCEEDED = 7,
 };
 
 const char *state_name(enum state s);
@@ -75,7 +74,7 @@ struct history_entry {
     enum event event;
     uint32_t attempt; /* the delivery it belongs to; 0 before the first */
     int64_t at;
-    int64_t next_at; /* claimed, extended: end of the lease; failed, released: due again; else 0 */
+    int64_t next_at; /* claimed: end of the lease; failed, released: due again; else 0 */
     struct span worker, worker_version;
     struct span error_class, error, detail;
 };

@@ -1,11 +1,12 @@
 """A live server and a naive model of it do the same things side by side; every reply must be what the model says.
 
-Reproduce a failure with --hypothesis-seed=N."""
+Reproduce a failure with --hypothesis-seed=N. Making it small takes minutes of starting servers; SHRINK=1 in the environment does it."""
+import os
 import shutil
 import sys
 import tempfile
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -134,10 +135,11 @@ class Machine(RuleBasedStateMachine):
                 self.same_story(name, client, m)
 
     def same_story(self, name, client, m):
-        """Renewals aside, and a success at the first attempt may have none: test_read.py looks at these two."""
-        story = [(a["attempt"], a["event"], a["at"]) for a in client.attempts(m.id) if a["event"] != "extended"]
-        if m.status != "succeeded" or m.deliveries > 1 or story:
-            assert story == [(n, event, at(t)) for n, event, t in m.story if event != "extended"], (name, vars(m))
+        """Of a success at the first attempt only the last line is kept."""
+        story = [(a["attempt"], a["event"], a["at"]) for a in client.attempts(m.id)]
+        first_time = [event for _, event, _ in m.story] == ["claimed", "succeeded"]
+        wanted = m.story[-1:] if first_time else m.story
+        assert story == [(n, event, at(t)) for n, event, t in wanted], (name, vars(m))
 
     # -- rules ------------------------------------------------------------------------------------------------------------------
 
@@ -166,6 +168,9 @@ class Machine(RuleBasedStateMachine):
     def batch(self, name, batch):
         client, queue = self.q(name)
         reply = client.client.post(client.path + "/messages", batch)
+        if reply.status == 429 and queue.unfinished() + len(batch) > queue.setting("max_messages", 10**9) and any(
+                "idempotency_key" in item for item in batch):
+            return  # whether known keys need room is looked at in test_policy.py
         try:
             queue.check_room(self.now, batch)
         except model.Refused as e:
@@ -196,6 +201,14 @@ class Machine(RuleBasedStateMachine):
             assert (name, m.id, s["lease"]) not in self.leases, "a token twice"
             m.lease = s["lease"]
             self.leases.append((name, m.id, s["lease"]))
+
+    @rule(name=QUEUES, lease=st.sampled_from([None, 1, 10]), batch=st.lists(actions(), min_size=1, max_size=4))
+    def work(self, name, lease, batch):
+        """What a worker does: claims some, settles each."""
+        first = len(self.leases)
+        self.claim(name, len(batch), lease)
+        for action, (_, mid, token) in zip(batch, self.leases[first:]):
+            self.settle_one(name, mid, action, token)
 
     @rule(data=st.data(), action=actions())
     def settle_a_lease(self, data, action):
@@ -249,15 +262,10 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def replay(self, data):
-        if self.ids:
-            name, mid = data.draw(st.sampled_from(self.ids))
-            self.replay_one(name, mid)
-
-    @rule(data=st.data())
-    def replay_a_dead_one(self, data):
+        """A dead one if there is any, else just any."""
         dead = [(name, m.id) for name, q in self.queues.items() for m in q.messages.values() if m.status == "dead"]
-        if dead:
-            self.replay_one(*data.draw(st.sampled_from(dead)))
+        if dead or self.ids:
+            self.replay_one(*data.draw(st.sampled_from(dead or self.ids)))
 
     def replay_one(self, name, mid):
         client, queue = self.q(name)
@@ -288,6 +296,7 @@ class Machine(RuleBasedStateMachine):
         self.everything()
 
 
-Machine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None, print_blob=True,
+PHASES = set(Phase) - ({Phase.shrink} if not os.environ.get("SHRINK") else set())
+Machine.TestCase.settings = settings(max_examples=80, stateful_step_count=50, deadline=None, print_blob=True, phases=PHASES,
                                      suppress_health_check=list(HealthCheck))
 TestMachine = Machine.TestCase

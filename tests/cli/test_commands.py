@@ -303,6 +303,24 @@ def test_denied_is_6(start, tmp_path):
     assert done.returncode == 6 and len(done.stderr.splitlines()) == 1
 
 
+def test_tls(start, tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert],
+                   check=True, capture_output=True)
+    server = start("--tls-cert", cert, "--tls-key", key, test_clock=False)
+    env = {"NIXIE_SERVER": f"https://127.0.0.1:{server.port}"}
+    assert run("enqueue", "q", "x", "--cacert", cert, env=env).returncode == 0
+    assert run("work", "q", "--until-empty", "--", "cat", env={**env, "NIXIE_CACERT": str(cert)}).stdout == "x"
+    done = run("ls", "q", env=env)
+    assert done.returncode == 7 and "certificate" in done.stderr
+    assert run("ls", "q", "--server", f"http://127.0.0.1:{server.port}").returncode in (1, 7)
+
+
+def test_a_proxy_is_not_asked_for_this_machine(cli):
+    cli.ok("enqueue", cli.queue, "x", env={"http_proxy": "http://127.0.0.1:1"})
+
+
 def test_timeout_is_7(fake):
     f = fake(lambda *_: 10)
     said = f.cli.fails(7, "ls", "q", "--timeout", "1")

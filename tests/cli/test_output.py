@@ -135,6 +135,16 @@ def test_progress_only_on_a_terminal(cli, tmp_path):
     done = cli.run("enqueue", cli.queue, "--lines", stdin=b"x\n" * 3000)
     assert done.stderr == f"nixie: enqueue: {cli.queue}: 3000 messages enqueued\n"
     assert cli.run("enqueue", cli.queue, "--lines", "-q", stdin=b"x\n").stderr == ""
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"x\n" * 3000)
+    main, side = pty.openpty()
+    with open(lines, "rb") as stdin:
+        p = subprocess.Popen([NIXIE, "enqueue", cli.queue, "--lines"], env=environment(cli.env), stdin=stdin,
+                             stdout=subprocess.DEVNULL, stderr=side)
+    os.close(side)
+    assert p.wait(20) == 0
+    assert " enqueued | " in os.read(main, 65536).decode()
+    os.close(main)
 
 
 def test_confirmation(cli):

@@ -68,15 +68,23 @@ class Queue:
                 self._die(m, now, "expired")
         self._forget(now)
 
+    def _kept_for_its_key(self, m, now):
+        return m.key is not None and now < m.created + self.setting("idempotency_window_seconds", 3600)
+
     def _forget(self, now):
-        done = sorted((m for m in self.messages.values() if m.status == "succeeded"), key=lambda m: m.done)
-        keep = self.retention("succeeded_max", 1000000)
-        for i, m in enumerate(done):
-            if m.done[0] + self.retention("succeeded_seconds", 3600) <= now or i < len(done) - keep:
-                del self.messages[m.id]
+        done = sorted((m for m in self.messages.values() if m.status == "succeeded"), key=lambda m: m.id)
+        over = len(done) - self.retention("succeeded_max", 1000000)
+        for m in done:
+            if self._kept_for_its_key(m, now):
+                continue
+            if over <= 0 and m.done[0] + self.retention("succeeded_seconds", 3600) > now:
+                break  # the oldest go first
+            del self.messages[m.id]
+            over -= 1
         dead_seconds = self.retention("dead_seconds", None)
         for m in list(self.messages.values()):
-            if m.status == "dead" and dead_seconds is not None and m.died + dead_seconds <= now:
+            over = dead_seconds is not None and m.status == "dead" and m.died + dead_seconds <= now
+            if over and not self._kept_for_its_key(m, now):
                 del self.messages[m.id]
                 self.discarded += 1
 
@@ -168,7 +176,6 @@ class Queue:
             delay = fields.get("delay_seconds", 0)
             m.available = now + delay if delay else None
         else:
-            m.story.append((m.deliveries, "extended", now))
             m.updated = now
             m.lease_end = now + fields.get("lease_seconds", self.setting("lease_seconds", 300))
         return m

@@ -196,16 +196,21 @@ static void enqueue(struct run *r, struct outcome *ret) {
         ret->error = ERR_DISK_FULL;
         return;
     }
-    bool all_known = true;
-    uint64_t bytes = 0;
+    /* Only what is new can be in the way of a limit. */
+    uint64_t messages = 0, bytes = 0;
     for (size_t i = 0; i < op->n; i++) {
-        all_known = all_known && op->items[i].idempotency &&
-                    key_known(r, op->queue, op->items[i].idempotency, ret->duplicates[i]);
-        bytes += op->items[i].payload_bytes;
+        const struct op_item *item = &op->items[i];
+        if (item->idempotency && key_known(r, op->queue, item->idempotency, ret->duplicates[i]))
+            continue;
+        messages++;
+        bytes += item->payload_bytes;
     }
-    if (!all_known &&
-        ((q->policy.messages_max && model_unfinished(m, op->queue) + op->n > q->policy.messages_max) ||
-         (q->policy.bytes_max && bytes_of(m, op->queue) + bytes > q->policy.bytes_max))) {
+    const struct policy *p = &q->policy;
+    bool over =
+        messages > 0 &&
+        ((p->messages_max && model_unfinished(m, op->queue) + messages > p->messages_max) ||
+         (p->bytes_max && bytes_of(m, op->queue) + bytes > p->bytes_max));
+    if (r->look ? over : op->error == ERR_QUEUE_FULL) {
         ret->error = ERR_QUEUE_FULL;
         return;
     }
@@ -246,8 +251,20 @@ static void expire(struct model *m, struct model_message *x, int64_t now) {
     touch(x, now);
 }
 
+struct line_search {
+    enum event event;
+    uint32_t attempt;
+    int64_t next_at;
+};
+
+static void search_line(void *ctx, const struct history_entry *entry) {
+    struct line_search *s = ctx;
+    if (entry->event == s->event && entry->attempt == s->attempt)
+        s->next_at = entry->next_at;
+}
+
 /* The wait chosen by the engine must lie within what the policy's jitter allows. */
-static int64_t backoff(struct run *r, const struct model_message *x) {
+static int64_t backoff(struct run *r, const struct model_message *x, enum event event) {
     struct backoff b = r->m->queues[x->queue].policy.backoff;
     enum jitter jitter = b.jitter;
     b.jitter = JITTER_NONE;
@@ -255,15 +272,14 @@ static int64_t backoff(struct run *r, const struct model_message *x) {
     if (jitter == JITTER_NONE)
         return most;
     least = jitter == JITTER_FULL ? 0 : most / 2;
-    struct message_view v;
-    int64_t wait = least;
-    if (r->look && engine_has(r, x, &v) && v.state == STATE_PENDING &&
-        v.retry_count == x->retry_count)
-        wait = v.retry_after - r->op->now;
+    struct line_search line = {.event = event, .attempt = x->deliveries};
+    if (r->look && engine_history(r->look, model_queue_name(x->queue), x->id, search_line, &line) != OK)
+        complain(r, "message %llu has no story", (unsigned long long)x->id);
+    int64_t wait = (int64_t)remember(r, (uint64_t)(line.next_at - r->op->now));
     if (wait < least || wait > most)
         complain(r, "message %llu waits %lld ms, which is not in %lld..%lld",
                  (unsigned long long)x->id, (long long)wait, (long long)least, (long long)most);
-    return (int64_t)remember(r, (uint64_t)wait);
+    return wait;
 }
 
 static void fail(struct run *r, struct model_message *x, enum event event, uint32_t tag,
@@ -282,7 +298,7 @@ static void fail(struct run *r, struct model_message *x, enum event event, uint3
     } else {
         x->state = STATE_PENDING;
         x->is_retry = true;
-        x->next_at = now + (delay_ms < 0 ? backoff(r, x) : delay_ms);
+        x->next_at = now + (delay_ms < 0 ? backoff(r, x, event) : delay_ms);
     }
     tell(m, x, event, now, tag, 0);
     touch(x, now);
@@ -344,8 +360,15 @@ static void succeed(struct model *m, struct model_message *x, int64_t now) {
     x->next_at = 0;
     m->queues[x->queue].ledger.succeeded++;
     tell(m, x, EVENT_SUCCEEDED, now, 0, 0);
-    if (x->retry_count == 0)
-        m->stories[x->story].n = 0;
+    /* Of a success at the first attempt nothing is kept but that. */
+    struct model_story *story = &m->stories[x->story];
+    bool is_plain = true;
+    for (size_t i = 0; i + 1 < story->n && i < MODEL_STORY; i++)
+        is_plain = is_plain && story->lines[i].event == EVENT_CLAIMED;
+    if (is_plain) {
+        story->lines[0] = story->last;
+        story->n = 1;
+    }
     touch(x, now);
 }
 
@@ -497,35 +520,42 @@ static bool message_due(struct run *r, struct model_message *x) {
     return false;
 }
 
-/* Which succeeded messages retention let go: each must be allowed to go, and after that none may be left that had to. */
+/* Which succeeded messages retention let go: each must be allowed to go. */
 static void retention(struct run *r, int queue) {
     struct model *m = r->m;
     const struct policy *p = &m->queues[queue].policy;
-    int64_t now = r->op->now;
     uint64_t held = count_of(m, queue, STATE_SUCCEEDED);
-    bool head = true;
+    uint64_t over = held > p->keep_succeeded_max ? held - p->keep_succeeded_max : 0;
     for (size_t i = 0; i < m->message_count;) {
         struct model_message *x = &m->messages[i];
-        if (x->queue != queue || x->state != STATE_SUCCEEDED || x->kept) {
+        struct message_view v;
+        if (x->queue != queue || x->state != STATE_SUCCEEDED || x->kept ||
+            !remember(r, r->look && !engine_has(r, x, &v))) {
             i++;
             continue;
         }
-        struct message_view v;
-        bool by_time = x->updated_at + p->keep_succeeded_ms <= now;
-        bool by_count = held > p->keep_succeeded_max;
-        if (remember(r, r->look && !engine_has(r, x, &v))) {
-            if (!by_time && !by_count)
-                complain(r, "message %llu went before its retention was over",
-                         (unsigned long long)x->id);
-            message_remove(m, i);
-            held--;
+        bool by_time = x->updated_at + p->keep_succeeded_ms <= r->op->now;
+        if (!by_time && over == 0)
+            complain(r, "message %llu went before its retention was over",
+                     (unsigned long long)x->id);
+        over -= !by_time && over > 0;
+        message_remove(m, i);
+    }
+}
+
+/* And none may be left that had to go: the oldest one speaks for all by time. */
+static void retention_done(struct run *r, int queue) {
+    const struct model *m = r->m;
+    const struct policy *p = &m->queues[queue].policy;
+    uint64_t held = count_of(m, queue, STATE_SUCCEEDED);
+    for (size_t i = 0; i < m->message_count; i++) {
+        const struct model_message *x = &m->messages[i];
+        if (x->queue != queue || x->state != STATE_SUCCEEDED || x->kept)
             continue;
-        }
-        if (!r->op->full && (by_count || (by_time && head)))
+        if (held > p->keep_succeeded_max || x->updated_at + p->keep_succeeded_ms <= r->op->now)
             complain(r, "message %llu is kept longer than its retention",
                      (unsigned long long)x->id);
-        head = false;
-        i++;
+        return;
     }
 }
 
@@ -541,6 +571,9 @@ static void tick(struct run *r) {
             retention(r, q);
     if (r->op->full)
         return;
+    for (int q = 0; q < MODEL_QUEUES; q++)
+        if (m->queues[q].exists)
+            retention_done(r, q);
     m->deleted.accepted += m->dropping.accepted;
     m->deleted.succeeded += m->dropping.succeeded;
     m->deleted.discarded += m->dropping.discarded;
@@ -558,6 +591,12 @@ void model_apply(struct model *m, struct op *op, struct engine *look, struct out
     op->seen_next = 0;
     if (look)
         op->seen_count = 0;
+    else
+        memset(ret->duplicates, 0, sizeof ret->duplicates);
+    ret->error = OK;
+    ret->n = 0;
+    ret->created = false;
+    memset(ret->results, 0, sizeof ret->results);
     switch (op->kind) {
     case OP_ENQUEUE:
         enqueue(&r, ret);

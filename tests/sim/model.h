@@ -138,7 +138,8 @@ struct model {
 
 void model_init(struct model *m);
 
-/* Applies an operation. With an engine: it has just done the same, and choices are looked up there; without: as remembered in op. A choice
+/* Applies an operation. With an engine: it has just done the same, and choices are looked up there (which items it called duplicates stands
+ * in ret->duplicates); without: as remembered in op. A choice
  * that is not allowed is said in `wrong` (its size `wrong_bytes`), which stays empty otherwise. */
 void model_apply(struct model *m, struct op *op, struct engine *look, struct outcome *ret, char *wrong,
                  size_t wrong_bytes);

@@ -97,7 +97,7 @@ static void long_names_are_cut_at_a_character(void) {
     buf_add_str(&text, "{\"");
     for (int i = 0; i < 60; i++)
         buf_add_str(&text, "\xe2\x82\xac"); /* the euro sign, three bytes */
-    buf_add(&text, "\": 1}", 6); /* with its NUL */
+    buf_add(&text, "\": 1}", 6);            /* with its NUL */
     static const char *const names[] = {NULL};
     struct fields f = read((const char *)text.p, "x.");
     fields_known(&f, names);

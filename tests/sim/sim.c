@@ -1,0 +1,301 @@
+/* The simulator: seeded operations against engine and log on a disk that loses power, checked against a model.
+ *
+ * usage: sim [--seed N] [--seeds COUNT] [--steps N] [--trace] [--reduce] [--control NAME]
+ *            [--fixed] [--fresh-seconds S] [--until-failure]
+ *
+ * Each seed runs in a process of its own, so that a failed assert is one seed's failure. A failure prints the seed, the step and the last
+ * operations; put its seed into tests/sim/seeds.txt, whose seeds --fixed runs for ever. --reduce then leaves out steps as long as it still
+ * fails. --fixed also runs the negative controls: harnesses broken on purpose, each of which must be found out. The last line is
+ * `N passed, N failed`, one for each seed or control. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "sim/world.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SIM_SEEDS
+#define SIM_SEEDS "tests/sim/seeds.txt"
+#endif
+
+#define STEPS_DEFAULT 20000
+#define SEEDS_MAX 1000
+#define CONTROL_SEEDS_MAX 20
+#define CONTROL_STEPS 4000
+#define SEED_SECONDS_MAX 120 /* of one seed; longer is a failure */
+
+static const char *const control_names[CONTROL_COUNT] = {"none", "reply-before-sync", "lost-frame",
+                                                         "skip-clean-carry", "double-claim"};
+
+struct options {
+    uint64_t seed, seeds, steps;
+    enum control control;
+    bool trace, reduce, fixed, until_failure, has_seed;
+    int64_t fresh_ms;
+};
+
+static struct report *report; /* shared with the process of a seed */
+static struct report totals;
+static uint64_t passed, failed;
+static bool *left_out; /* steps that --reduce removed; shared, too */
+
+/* -- one seed ------------------------------------------------------------------------------------------ */
+
+static void run_seed(const struct options *o, uint64_t seed, uint64_t steps) {
+    struct world *w = world_new(seed, o->control, o->trace, report);
+    for (uint64_t step = 1; step <= steps; step++) {
+        report->step = step;
+        if (left_out && left_out[step])
+            continue;
+        report->steps++;
+        uint64_t mixed = seed * UINT64_C(0x9e3779b97f4a7c15) + step;
+        rng_seed(&w->rng, mixed);
+        crash_io_reseed(w->disk, ~mixed);
+        world_step(w);
+    }
+    report->step = steps + 1;
+    world_settle_all(w);
+    world_free(w);
+}
+
+/* True when the seed passes. */
+static bool try_seed(const struct options *o, uint64_t seed, uint64_t steps) {
+    memset(report, 0, sizeof *report);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child < 0) {
+        perror("fork");
+        exit(1);
+    }
+    if (child == 0) {
+        alarm(SEED_SECONDS_MAX);
+        run_seed(o, seed, steps);
+        fflush(stdout);
+        exit(0); /* not _exit: leaks are looked for here */
+    }
+    int status;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (status != 0 && !report->text[0]) {
+        if (WIFSIGNALED(status))
+            snprintf(report->text, sizeof report->text, "ended by signal %d (%s)", WTERMSIG(status),
+                     strsignal(WTERMSIG(status)));
+        else
+            snprintf(report->text, sizeof report->text, "ended with code %d", WEXITSTATUS(status));
+    }
+    return status == 0;
+}
+
+static void add_up(void) {
+    totals.steps += report->steps;
+    totals.operations += report->operations;
+    totals.power_losses += report->power_losses;
+    totals.kills += report->kills;
+    totals.restarts += report->restarts;
+    totals.faults += report->faults;
+    totals.cleaned += report->cleaned;
+}
+
+static void print_failure(uint64_t seed) {
+    printf("FAILED: seed %llu, step %llu: %s\n", (unsigned long long)seed,
+           (unsigned long long)report->step, report->text);
+    uint64_t n = report->ring_count;
+    for (uint64_t i = n < SIM_RING ? 0 : n - SIM_RING; i < n; i++)
+        printf("  %s\n", report->ring[i % SIM_RING]);
+    printf("again: sim --seed %llu --steps %llu --trace\n", (unsigned long long)seed,
+           (unsigned long long)report->step);
+}
+
+/* -- reducing: leaves out as many steps as it can ------------------------------------------------------------ */
+
+static uint64_t count_left(uint64_t steps) {
+    uint64_t n = 0;
+    for (uint64_t i = 1; i <= steps; i++)
+        n += !left_out[i];
+    return n;
+}
+
+static void reduce(const struct options *o, uint64_t seed) {
+    uint64_t steps = report->step <= o->steps ? report->step : o->steps;
+    left_out = mmap(NULL, steps + 2, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (left_out == MAP_FAILED)
+        return;
+    struct options quiet = *o;
+    quiet.trace = false;
+    bool *before = mem_alloc(steps + 2);
+    for (uint64_t piece = steps / 2; piece > 0; piece /= 2)
+        for (uint64_t from = 1; from <= steps; from += piece) {
+            memcpy(before, left_out, steps + 2);
+            for (uint64_t i = from; i < from + piece && i <= steps; i++)
+                left_out[i] = true;
+            if (memcmp(before, left_out, steps + 2) != 0 && try_seed(&quiet, seed, steps))
+                memcpy(left_out, before, steps + 2);
+        }
+    printf("reduced to %llu steps:\n", (unsigned long long)count_left(steps));
+    quiet.trace = true;
+    (void)try_seed(&quiet, seed, steps);
+    printf("  %s\n", report->text);
+    free(before);
+    munmap(left_out, steps + 2);
+    left_out = NULL;
+}
+
+/* -- many seeds ------------------------------------------------------------------------------------------------ */
+
+static bool one_seed(const struct options *o, uint64_t seed) {
+    bool ok = try_seed(o, seed, o->steps);
+    add_up();
+    ok ? passed++ : failed++;
+    if (!ok) {
+        print_failure(seed);
+        if (o->reduce)
+            reduce(o, seed);
+    }
+    return ok;
+}
+
+static void fixed_seeds(const struct options *o) {
+    FILE *f = fopen(SIM_SEEDS, "r");
+    if (!f) {
+        printf("FAILED: cannot read %s: %s\n", SIM_SEEDS, strerror(errno));
+        failed++;
+        return;
+    }
+    char line[256];
+    uint64_t seeds[SEEDS_MAX];
+    size_t n = 0;
+    while (n < SEEDS_MAX && fgets(line, sizeof line, f)) {
+        char *end;
+        seeds[n] = strtoull(line, &end, 10);
+        n += end != line;
+    }
+    fclose(f); /* before there are processes that share it */
+    for (size_t i = 0; i < n; i++)
+        (void)one_seed(o, seeds[i]);
+}
+
+/* Each must be found out within a few seeds. */
+static void controls(const struct options *o) {
+    for (int c = CONTROL_NONE + 1; c < CONTROL_COUNT; c++) {
+        struct options broken = *o;
+        broken.control = (enum control)c;
+        uint64_t seed = 1;
+        while (seed <= CONTROL_SEEDS_MAX && try_seed(&broken, seed, CONTROL_STEPS))
+            seed++;
+        if (seed <= CONTROL_SEEDS_MAX) {
+            printf("control %s: found by seed %llu, step %llu: %s\n", control_names[c],
+                   (unsigned long long)seed, (unsigned long long)report->step, report->text);
+            passed++;
+        } else {
+            printf("FAILED: control %s: not found by %d seeds\n", control_names[c],
+                   CONTROL_SEEDS_MAX);
+            failed++;
+        }
+    }
+}
+
+static uint64_t fresh_seed(void) {
+    uint64_t seed;
+    if (getentropy(&seed, sizeof seed) != 0)
+        seed = (uint64_t)clock_monotonic_us();
+    return seed >> 24; /* short enough to be typed */
+}
+
+static void fresh_seeds(const struct options *o) {
+    int64_t until = clock_monotonic_us() + o->fresh_ms * 1000;
+    while (o->fresh_ms == 0 || clock_monotonic_us() < until)
+        if (!one_seed(o, fresh_seed()) && o->until_failure)
+            break;
+}
+
+/* -- options ----------------------------------------------------------------------------------------------------- */
+
+static int usage(void) {
+    fprintf(stderr, "usage: sim [--seed N] [--seeds COUNT] [--steps N] [--trace] [--reduce] [--control NAME]\n"
+                    "           [--fixed] [--fresh-seconds S] [--until-failure]\n");
+    return 64;
+}
+
+static bool number_parse(const char *text, uint64_t *ret) {
+    char *end;
+    *ret = strtoull(text, &end, 10);
+    return *text && !*end;
+}
+
+static bool control_parse(const char *text, enum control *ret) {
+    for (int c = 0; c < CONTROL_COUNT; c++)
+        if (strcmp(text, control_names[c]) == 0) {
+            *ret = (enum control)c;
+            return true;
+        }
+    return false;
+}
+
+static bool options_parse(int argc, char **argv, struct options *o) {
+    static const struct option known[] = {
+        {"seed", required_argument, NULL, 's'},    {"seeds", required_argument, NULL, 'c'},
+        {"steps", required_argument, NULL, 'n'},   {"trace", no_argument, NULL, 't'},
+        {"reduce", no_argument, NULL, 'r'},        {"control", required_argument, NULL, 'b'},
+        {"fixed", no_argument, NULL, 'f'},         {"fresh-seconds", required_argument, NULL, 'F'},
+        {"until-failure", no_argument, NULL, 'u'}, {NULL, 0, NULL, 0},
+    };
+    uint64_t seconds = 0;
+    bool ok = true;
+    for (int c; (c = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        ok = ok && c != '?';
+        if (c == 's')
+            ok = ok && (o->has_seed = number_parse(optarg, &o->seed));
+        else if (c == 'c')
+            ok = ok && number_parse(optarg, &o->seeds);
+        else if (c == 'n')
+            ok = ok && number_parse(optarg, &o->steps);
+        else if (c == 'b')
+            ok = ok && control_parse(optarg, &o->control);
+        else if (c == 'F')
+            ok = ok && number_parse(optarg, &seconds) && seconds > 0 && seconds < 1000000;
+        o->trace = o->trace || c == 't';
+        o->reduce = o->reduce || c == 'r';
+        o->fixed = o->fixed || c == 'f';
+        o->until_failure = o->until_failure || c == 'u';
+    }
+    o->fresh_ms = (int64_t)seconds * 1000;
+    return ok && optind == argc;
+}
+
+int main(int argc, char **argv) {
+    struct options o = {.seeds = 1, .steps = STEPS_DEFAULT};
+    if (!options_parse(argc, argv, &o))
+        return usage();
+    report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (report == MAP_FAILED) {
+        perror("mmap");
+        return 1;
+    }
+    int64_t begin = clock_monotonic_us();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    if (o.fixed)
+        fixed_seeds(&o);
+    if (o.fresh_ms > 0 || o.until_failure)
+        fresh_seeds(&o);
+    if (o.has_seed || (!o.fixed && o.fresh_ms == 0 && !o.until_failure))
+        for (uint64_t i = 0, seed = o.has_seed ? o.seed : fresh_seed(); i < o.seeds; i++)
+            if (!one_seed(&o, seed + i) && o.until_failure)
+                break;
+    double seconds = (double)(clock_monotonic_us() - begin) / 1e6;
+    printf("steps %llu (%.0f a second), operations %llu, power losses %llu, kills %llu, restarts %llu, "
+           "io faults %llu, segments cleaned %llu\n",
+           (unsigned long long)totals.steps, (double)totals.steps / seconds,
+           (unsigned long long)totals.operations, (unsigned long long)totals.power_losses,
+           (unsigned long long)totals.kills, (unsigned long long)totals.restarts,
+           (unsigned long long)totals.faults, (unsigned long long)totals.cleaned);
+    if (o.fixed)
+        controls(&o);
+    printf("%llu passed, %llu failed\n", (unsigned long long)passed, (unsigned long long)failed);
+    return failed != 0;
+}

@@ -1,0 +1,358 @@
+/* What happens in a step, by weighted chance. */
+#include "sim/world.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+
+#define MESSAGES_MANY 350
+
+static uint64_t dice(struct world *w, uint64_t n) {
+    return rng_below(&w->rng, n);
+}
+
+static int any_queue(struct world *w) {
+    return dice(w, 3) ? (int)dice(w, 2) : (int)dice(w, MODEL_QUEUES);
+}
+
+/* -- producing ---------------------------------------------------------------------------------------- */
+
+static uint32_t any_size(struct world *w) {
+    switch (dice(w, 20)) {
+    case 0:
+        return (uint32_t)(64 * 1024 + dice(w, 60 * 1024));
+    case 1:
+    case 2:
+        return (uint32_t)dice(w, 20000);
+    case 3:
+        return 0;
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+        return (uint32_t)dice(w, 3000);
+    default:
+        return (uint32_t)dice(w, 150);
+    }
+}
+
+static void step_enqueue(struct world *w) {
+    if (w->live.message_count > MESSAGES_MANY)
+        return;
+    struct op *op = world_op(w, OP_ENQUEUE, any_queue(w));
+    op->n = dice(w, 4) ? 1 : 1 + dice(w, dice(w, 4) ? 6 : MODEL_BATCH);
+    for (size_t i = 0; i < op->n; i++) {
+        struct op_item *item = &op->items[i];
+        item->tag = w->next_tag++;
+        item->payload_bytes = op->n < 4 ? any_size(w) : (uint32_t)dice(w, 200);
+        item->headers_bytes = dice(w, 4) ? 0 : (uint32_t)dice(w, 100);
+        item->key_bytes = dice(w, 6) ? 0 : (uint8_t)dice(w, 256);
+        item->idempotency = dice(w, 5) ? 0 : (uint8_t)(1 + dice(w, 30));
+        item->max_retries = dice(w, 3) ? 0 : (uint8_t)(1 + dice(w, 10));
+        item->priority = dice(w, 3) ? 0 : (uint8_t)dice(w, PRIORITY_MAX + 1);
+        item->delay_ms = dice(w, 6) ? -1 : (int64_t)dice(w, 5000);
+        item->ttl_ms = dice(w, 6) ? -1 : (int64_t)dice(w, 3) * 7000;
+    }
+    world_run(w, op);
+}
+
+/* -- consuming -------------------------------------------------------------------------------------------- */
+
+static void step_claim(struct world *w) {
+    struct op *op = world_op(w, OP_CLAIM, any_queue(w));
+    op->claim.count = dice(w, 3) ? 1 : 1 + dice(w, MODEL_BATCH);
+    op->claim.lease_ms = dice(w, 2) ? 0 : (int64_t)(1 + dice(w, 20)) * 1000;
+    op->claim.bytes_max = dice(w, 3) ? SIZE_MAX : dice(w, 5000);
+    op->worker = (uint8_t)dice(w, 4);
+    world_run(w, op);
+}
+
+/* A message of the queue in that state; with luck: any other, or none at all. */
+static uint64_t any_message(struct world *w, int queue, enum state state) {
+    const struct model *m = &w->live;
+    if (m->message_count == 0 || dice(w, 40) == 0)
+        return 1 + dice(w, m->next_id + 2);
+    size_t start = dice(w, m->message_count);
+    bool choosy = dice(w, 12) != 0;
+    for (size_t i = 0; i < m->message_count; i++) {
+        const struct model_message *x = &m->messages[(start + i) % m->message_count];
+        if (!choosy || (x->queue == queue && x->state == state))
+            return x->id;
+    }
+    return m->messages[start].id;
+}
+
+static void step_settle(struct world *w) {
+    struct op *op = world_op(w, OP_SETTLE, any_queue(w));
+    op->n = dice(w, 3) ? 1 : 1 + dice(w, 10);
+    for (size_t i = 0; i < op->n; i++) {
+        struct op_item *item = &op->items[i];
+        item->id = any_message(w, op->queue, STATE_PROCESSING);
+        const struct model_message *x = model_find(&w->live, item->id);
+        uint64_t luck = dice(w, 10);
+        item->lease = luck == 0 || !x ? 0 : luck == 1 ? (uint32_t)dice(w, 5) : x->deliveries;
+        uint64_t action = dice(w, 10);
+        item->action = action < 4   ? SETTLE_SUCCEED
+                       : action < 8 ? SETTLE_FAIL
+                       : action < 9 ? SETTLE_RELEASE
+                                    : SETTLE_EXTEND;
+        item->tag = dice(w, 5) ? w->next_tag++ : 0;
+        item->permanent = dice(w, 8) == 0;
+        item->delay_ms = dice(w, 5) ? -1 : (int64_t)dice(w, 4000);
+        item->lease_ms = dice(w, 2) ? 0 : (int64_t)(1 + dice(w, 10)) * 1000;
+    }
+    world_run(w, op);
+}
+
+static void step_replay(struct world *w) {
+    struct op *op = world_op(w, OP_REPLAY, any_queue(w));
+    op->id = any_message(w, op->queue, STATE_DEAD);
+    world_run(w, op);
+}
+
+/* -- queues ----------------------------------------------------------------------------------------------------- */
+
+static int64_t or_none(struct world *w, int64_t ms) {
+    return dice(w, 2) ? 0 : 1 + (int64_t)dice(w, (uint64_t)ms);
+}
+
+static struct policy any_policy(struct world *w) {
+    struct policy p = policy_default();
+    p.max_retries = (uint8_t)(1 + dice(w, dice(w, 5) ? 5 : 250));
+    p.backoff.kind = (enum backoff_kind)dice(w, 3);
+    p.backoff.jitter = dice(w, 4) ? JITTER_NONE : (enum jitter)dice(w, 3);
+    p.backoff.base_ms = (int64_t)dice(w, 3000);
+    p.backoff.cap_ms = (int64_t)dice(w, 60000);
+    p.backoff.factor_milli = (uint32_t)(1000 + dice(w, 3000));
+    p.backoff.list_count = (uint32_t)(1 + dice(w, LIMIT_BACKOFF_LIST));
+    for (uint32_t i = 0; i < p.backoff.list_count; i++)
+        p.backoff.list_seconds[i] = (uint32_t)dice(w, 20);
+    p.lease_ms = 1000 + (int64_t)dice(w, 60000);
+    p.delay_ms = dice(w, 4) ? 0 : (int64_t)dice(w, 3000);
+    p.ttl_ms = dice(w, 4) ? 0 : 1000 + (int64_t)dice(w, 100000);
+    p.messages_max = dice(w, 2) ? 0 : 1 + dice(w, 80);
+    p.bytes_max = dice(w, 4) ? 0 : 1 + dice(w, 300000);
+    p.idempotency_window_ms = 1000 + (int64_t)dice(w, 120000);
+    p.keep_succeeded_ms = (int64_t)dice(w, 60000);
+    p.keep_succeeded_max = dice(w, 40);
+    p.keep_dead_ms = or_none(w, 200000);
+    return p;
+}
+
+static void step_queue_put(struct world *w) {
+    struct op *op = world_op(w, OP_QUEUE_PUT, any_queue(w));
+    op->has_policy = dice(w, 8) != 0;
+    op->policy = any_policy(w);
+    world_run(w, op);
+}
+
+static void step_queue_delete(struct world *w) {
+    struct op *op = world_op(w, OP_QUEUE_DELETE, any_queue(w));
+    op->discard = dice(w, 3) == 0;
+    world_run(w, op);
+}
+
+static void step_watch(struct world *w) {
+    world_run(w, world_op(w, OP_WATCH, any_queue(w)));
+}
+
+/* -- time ------------------------------------------------------------------------------------------------------------ */
+
+static void step_clock(struct world *w) {
+    uint64_t luck = dice(w, 100);
+    if (luck < 60)
+        w->now += (int64_t)dice(w, 300);
+    else if (luck < 90)
+        w->now += (int64_t)dice(w, 8000);
+    else if (luck < 96)
+        w->now += (int64_t)dice(w, 90000);
+    else if (luck < 98)
+        w->now += 3700 * 1000;
+    else
+        w->now -= (int64_t)dice(w, 3000);
+    if (dice(w, 5))
+        world_tick(w);
+}
+
+/* -- the disk ---------------------------------------------------------------------------------------------------------- */
+
+static void step_commit(struct world *w) {
+    switch (dice(w, 4)) {
+    case 0:
+        world_take(w);
+        break;
+    case 1:
+        world_take(w);
+        (void)world_write(w);
+        break;
+    case 2:
+        world_done(w);
+        break;
+    default:
+        (void)world_commit(w);
+    }
+    if (log_stats(w->log).full && dice(w, 4) == 0)
+        log_look_for_room(w->log);
+    if (dice(w, 30) == 0)
+        log_mark(w->log);
+}
+
+static void step_clean(struct world *w) {
+    uint64_t n = 1 + dice(w, 6);
+    struct log *log = w->log;
+    for (uint64_t i = 0; i < n && w->log == log; i++)
+        world_clean(w);
+}
+
+static void step_crash(struct world *w) {
+    if (dice(w, 3)) { /* in the middle of a commit */
+        unsigned calls = 1 + (unsigned)dice(w, 8);
+        crash_io_die_in(w->disk, calls);
+        (void)world_commit(w);
+        crash_io_die_in(w->disk, 0);
+    }
+    world_crash(w, dice(w, 2));
+}
+
+static void step_fault(struct world *w) {
+    switch (dice(w, 4)) {
+    case 0:
+        crash_io_fail(w->disk, CRASH_SYNC | CRASH_WRITE, (unsigned)dice(w, 6), 1, EIO);
+        world_note(w, "a sync or write will fail");
+        break;
+    case 1:
+        crash_io_fail(w->disk, CRASH_SYNC_DIR | CRASH_RENAME | CRASH_REMOVE, (unsigned)dice(w, 3), 1,
+                      EIO);
+        world_note(w, "a call on the directory will fail");
+        break;
+    case 2:
+        crash_io_fail(w->disk, CRASH_CREATE, (unsigned)dice(w, 2), 1 + (unsigned)dice(w, 4), ENOSPC);
+        world_note(w, "making a file will fail for lack of room");
+        break;
+    default:
+        crash_io_capacity(w->disk, crash_io_counts(w->disk).bytes +
+                                       (int64_t)dice(w, 3) * LOG_SEGMENT_BYTES_MIN);
+        w->capacity_until = w->report->step + dice(w, 400);
+        world_note(w, "the disk is small");
+    }
+}
+
+static void room_again(struct world *w) {
+    crash_io_capacity(w->disk, 0);
+    w->capacity_until = 0;
+    log_look_for_room(w->log);
+    world_note(w, "the disk has room again");
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------------ */
+
+static void step_read(struct world *w) {
+    const struct model *m = &w->live;
+    int queue = any_queue(w);
+    struct list list = {.state = (int)dice(w, 5) - 1,
+                        .after = dice(w, 2) ? 0 : dice(w, m->next_id + 1),
+                        .offset = dice(w, 2) ? 0 : dice(w, 10),
+                        .limit = 1 + dice(w, 50)};
+    uint64_t ids[LIMIT_BATCH];
+    size_t n, k = 0, skip = list.offset;
+    engine_list(w->engine, model_queue_name(queue), &list, ids, &n);
+    for (size_t i = 0; i < m->message_count && k < list.limit; i++) {
+        const struct model_message *x = &m->messages[i];
+        if (x->queue != queue || x->id <= list.after ||
+            (list.state >= 0 && x->state != (enum state)list.state))
+            continue;
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        if (k >= n || ids[k] != x->id)
+            world_fail(w, "list: message %llu is missing", (unsigned long long)x->id);
+        k++;
+    }
+    if (k != n)
+        world_fail(w, "list: %zu messages, should be %zu", n, k);
+    char text[256];
+    for (size_t i = 0; i < n && i < 3; i++) {
+        const struct model_message *x = model_find(&w->live, ids[i]);
+        if (!model_same_message(m, w->engine, x, true, text, sizeof text))
+            world_fail(w, "%s", text);
+    }
+}
+
+/* -- the choice ------------------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    void (*step)(struct world *w);
+    unsigned weight;
+} steps[] = {
+    {step_enqueue, 200}, {step_claim, 170},     {step_settle, 200},      {step_replay, 40},
+    {step_clock, 100},   {step_commit, 140},    {step_clean, 60},        {step_read, 40},
+    {step_watch, 10},    {step_queue_put, 12},  {step_queue_delete, 3},  {step_crash, 4},
+    {step_fault, 3},     {world_compare, 1},
+};
+
+void world_step(struct world *w) {
+    if (w->capacity_until && w->report->step >= w->capacity_until)
+        room_again(w);
+    unsigned sum = 0;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        sum += steps[i].weight;
+    uint64_t pick = dice(w, sum);
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (pick < steps[i].weight) {
+            steps[i].step(w);
+            return;
+        }
+        pick -= steps[i].weight;
+    }
+}
+
+/* -- the end ------------------------------------------------------------------------------------------------------------------ */
+
+static uint64_t unfinished(const struct world *w) {
+    uint64_t n = 0;
+    for (int q = 0; q < MODEL_QUEUES; q++)
+        n += model_unfinished(&w->live, q);
+    return n;
+}
+
+static void succeed_all(struct world *w, int queue) {
+    struct op *op = world_op(w, OP_CLAIM, queue);
+    op->claim.count = MODEL_BATCH;
+    op->claim.bytes_max = SIZE_MAX;
+    world_run(w, op);
+    op = world_op(w, OP_SETTLE, queue);
+    for (size_t i = 0; i < w->live.message_count && op->n < MODEL_BATCH; i++) {
+        const struct model_message *x = &w->live.messages[i];
+        if (x->queue == queue && x->state == STATE_PROCESSING)
+            op->items[op->n++] = (struct op_item){
+                .action = SETTLE_SUCCEED, .id = x->id, .lease = x->deliveries, .delay_ms = -1};
+    }
+    if (op->n == 0)
+        op->items[op->n++] = (struct op_item){.action = SETTLE_SUCCEED, .id = 1, .delay_ms = -1};
+    world_run(w, op);
+}
+
+void world_settle_all(struct world *w) {
+    crash_io_fail(w->disk, 0, 0, 0, 0);
+    room_again(w);
+    (void)world_commit(w);
+    for (int round = 0; unfinished(w) > 0; round++) {
+        if (round > 2000)
+            world_fail(w, "%llu messages are never done", (unsigned long long)unfinished(w));
+        world_tick(w);
+        for (int q = 0; q < MODEL_QUEUES; q++)
+            if (w->live.queues[q].exists)
+                succeed_all(w, q);
+        (void)world_commit(w);
+        world_clean(w);
+        world_tick(w);
+        if (w->next_due != TIME_NEVER)
+            w->now = w->next_due;
+    }
+    (void)world_commit(w);
+    world_compare(w);
+    world_crash(w, true);
+    (void)world_commit(w);
+    world_compare(w);
+}
