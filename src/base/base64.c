@@ -67,7 +67,8 @@ enum err base64_decode(struct span text, struct buf *out) {
         if ((a | b | c) > 63)
             return ERR_INVALID;
         uint32_t group = a << 18 | b << 12 | c << 6;
-        /* Bits that stand for no byte must be zero, so that one text stands for some bytes and no other does. */
+        /* Bits that stand for no byte must be zero, so that one text stands for some bytes and no
+         * other does. */
         if ((group & (padding == 1 ? 0xffU : 0xffffU)) != 0)
             return ERR_INVALID;
         to[0] = (uint8_t)(group >> 16);

@@ -10,7 +10,7 @@
 
 enum { BUF_FIRST_BYTES = 64, DECIMAL_DIGITS_MAX = 20 };
 
-/* -- spans ------------------------------------------------------------------------------------- */
+/* -- spans ----------------------------------------------------------------------------------- */
 
 struct span span_of(const void *p, size_t n) {
     return (struct span){.p = p, .n = n};
@@ -32,8 +32,9 @@ static bool is_continuation(uint8_t c) {
     return (c & 0xc0) == 0x80;
 }
 
-/* The bytes of the well-formed sequence that begins at p (n > 0 bytes are left), 0 when there is none. The second byte's range depends
- * on the first: that is what keeps out overlong forms, surrogates, and what lies beyond U+10FFFF. */
+/* The bytes of the well-formed sequence that begins at p (n > 0 bytes are left), 0 when there is
+ * none. The second byte's range depends on the first: that is what keeps out overlong forms,
+ * surrogates, and what lies beyond U+10FFFF. */
 static size_t utf8_sequence(const uint8_t *p, size_t n) {
     uint8_t first = p[0];
     if (first < 0x80)
@@ -91,7 +92,8 @@ bool span_is_utf8(struct span s) {
 struct span span_cut_utf8(struct span s, size_t n) {
     if (s.n <= n)
         return s;
-    /* A sequence has at most three continuation bytes: more of them is no UTF-8, and any cut will do. */
+    /* A sequence has at most three continuation bytes: more of them is no UTF-8, and any cut will
+     * do. */
     size_t cut = n;
     while (cut > 0 && n - cut < 3 && is_continuation(s.p[cut]))
         cut--;
@@ -100,7 +102,7 @@ struct span span_cut_utf8(struct span s, size_t n) {
     return span_of(s.p, cut);
 }
 
-/* -- buffers ----------------------------------------------------------------------------------- */
+/* -- buffers --------------------------------------------------------------------------------- */
 
 void buf_init(struct buf *b, size_t max) {
     *b = (struct buf){.max = max};

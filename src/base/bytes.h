@@ -24,7 +24,8 @@ bool span_is_utf8(struct span s);
 /* The longest prefix of s of at most n bytes that does not cut a UTF-8 sequence in two. */
 struct span span_cut_utf8(struct span s, size_t n);
 
-/* A growing buffer. `max` is a promise of the caller checked by assert: whoever appends untrusted amounts checks first. */
+/* A growing buffer. `max` is a promise of the caller checked by assert: whoever appends untrusted
+ * amounts checks first. */
 struct buf {
     uint8_t *p;
     size_t n;

@@ -25,9 +25,10 @@ static void put_two(char *out, uint32_t v) {
 }
 
 /*
- * The date part counts in years that begin on 1 March, so that the leap day is the last of its year, and in eras of 400 such years
- * (146,097 days); day 0 is 0000-03-01, which is 719,468 days before the epoch. (5m + 2) / 153 and its reverse are the month lengths
- * 31 30 31 30 31 31 30 31 30 31 31 from March on.
+ * The date part counts in years that begin on 1 March, so that the leap day is the last of its
+ * year, and in eras of 400 such years (146,097 days); day 0 is 0000-03-01, which is 719,468 days
+ * before the epoch. (5m + 2) / 153 and its reverse are the month lengths 31 30 31 30 31 31 30 31 30
+ * 31 31 from March on.
  */
 void time_format(int64_t ms, char out[static TIME_TEXT_SIZE]) {
     int64_t seconds = ms < 0 ? 0 : ms / 1000;

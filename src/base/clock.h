@@ -1,4 +1,5 @@
-/* Time: milliseconds since the epoch, UTC. Only the server reads the clock; all else is told `now`. Any thread. */
+/* Time: milliseconds since the epoch, UTC. Only the server reads the clock; all else is told `now`.
+ * Any thread. */
 #pragma once
 
 #include "base/bytes.h"
@@ -9,7 +10,8 @@
 int64_t clock_now_ms(void);       /* wall clock */
 int64_t clock_monotonic_us(void); /* for durations */
 
-/* Writes "YYYY-MM-DD HH:MM:SS" and a NUL; years 1970 to 9999, clamped outside. No library call: it runs for every reply. */
+/* Writes "YYYY-MM-DD HH:MM:SS" and a NUL; years 1970 to 9999, clamped outside. No library call: it
+ * runs for every reply. */
 void time_format(int64_t ms, char out[static TIME_TEXT_SIZE]);
 
 /* The reverse, exactly that form and a real date; ERR_INVALID otherwise. */

@@ -1,5 +1,6 @@
-/* An index from hashes to objects named by a number (1.., 0 is none), which keep the chain's link themselves: 4 bytes an object here
- * and its own 4. It grows by linear hashing, one bucket at a time, so that no insert ever pauses to rehash. One owner. */
+/* An index from hashes to objects named by a number (1.., 0 is none), which keep the chain's link
+ * themselves: 4 bytes an object here and its own 4. It grows by linear hashing, one bucket at a
+ * time, so that no insert ever pauses to rehash. One owner. */
 #pragma once
 
 #include <stdint.h>

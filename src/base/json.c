@@ -1,13 +1,14 @@
-/*
- * The reader: a recursive descent over RFC 8259, one function a production.
+/* The reader: a recursive descent over RFC 8259, one function a production.
  *
- * J1 A value is 16 bytes. An array's items, an object's names and values lie side by side in one block.
- * J2 Until its container ends, a value waits on the pile; then all of the container's are moved to their block. So nothing points into
- *    the pile, which may move, and whatever is pointed to stays.
- * J3 Decoded strings lie behind the root in one area as long as the text plus one: a string with its NUL is never longer than its
- *    source with the two quotes, and no escape is shorter than what it stands for.
- * J4 No name holds a NUL, no two names of an object are equal.
- */
+ * J1 A value is 16 bytes. An array's items, an object's names and values lie side by side in one
+ *    block.
+ * J2 Until its container ends, a value waits on the pile; then all of the container's are moved to
+ *    their block. So nothing points into the pile, which may move, and whatever is pointed to
+ *    stays.
+ * J3 Decoded strings lie behind the root in one area as long as the text plus one: a string with
+ *    its NUL is never longer than its source with the two quotes, and no escape is shorter than
+ *    what it stands for.
+ * J4 No name holds a NUL, no two names of an object are equal. */
 #include "base/json.h"
 
 #include "base/hash.h"
@@ -67,7 +68,7 @@ struct reader {
     struct json_error *error;
 };
 
-/* -- trouble ----------------------------------------------------------------------------------- */
+/* -- trouble --------------------------------------------------------------------------------- */
 
 static bool fail_at(struct reader *r, const uint8_t *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -101,7 +102,7 @@ static bool fail_expected(struct reader *r, const char *what) {
     return fail_at(r, r->at, "byte 0x%02x where %s is expected", *r->at, what);
 }
 
-/* -- memory ------------------------------------------------------------------------------------ */
+/* -- memory ---------------------------------------------------------------------------------- */
 
 static struct json *values_alloc(struct document *d, size_t n) {
     struct block *b = d->blocks;
@@ -143,7 +144,7 @@ static void pile_fold(struct reader *r, size_t start, enum json_kind kind) {
     pile_push(r, v);
 }
 
-/* -- the grammar ------------------------------------------------------------------------------- */
+/* -- the grammar ----------------------------------------------------------------------------- */
 
 static bool read_value(struct reader *r);
 
@@ -273,7 +274,8 @@ static char *put_utf8(char *p, uint32_t c) {
     return p;
 }
 
-/* After "\u". Outside the first plane a character is written as two surrogates; one alone is none. */
+/* After "\u". Outside the first plane a character is written as two surrogates; one alone is none.
+ */
 static bool read_unicode(struct reader *r) {
     const uint8_t *start = r->at - 2;
     uint32_t c;
@@ -538,7 +540,7 @@ void json_free(struct json *root) {
     free(d);
 }
 
-/* -- values ------------------------------------------------------------------------------------ */
+/* -- values ---------------------------------------------------------------------------------- */
 
 enum json_kind json_kind_of(const struct json *v) {
     return (enum json_kind)v->kind;

@@ -10,10 +10,10 @@
 
 enum { DEPTH_MAX = 30, REAL_TEXT_SIZE = 32 };
 
-/* -- texts of values --------------------------------------------------------------------------- */
+/* -- texts of values ------------------------------------------------------------------------- */
 
-/* Eight bytes at a time: the sums flag a byte below 0x20 and a byte equal to the quote or the backslash. They tell that there is
- * one, not which: the second loop finds it. */
+/* Eight bytes at a time: the sums flag a byte below 0x20 and a byte equal to the quote or the
+ * backslash. They tell that there is one, not which: the second loop finds it. */
 size_t json_plain_run(const uint8_t *p, size_t n) {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
     size_t i = 0;
@@ -68,7 +68,8 @@ static void add_quoted(struct buf *out, struct span s) {
     buf_add_byte(out, '"');
 }
 
-/* The shortest of the usual precisions that reads back as the same number. JSON has no word for infinity or not-a-number. */
+/* The shortest of the usual precisions that reads back as the same number. JSON has no word for
+ * infinity or not-a-number. */
 static size_t real_text(double v, char out[static REAL_TEXT_SIZE]) {
     assert(isfinite(v));
     int n = 0;
@@ -80,7 +81,7 @@ static size_t real_text(double v, char out[static REAL_TEXT_SIZE]) {
     return (size_t)n;
 }
 
-/* -- a tree again as text ---------------------------------------------------------------------- */
+/* -- a tree again as text -------------------------------------------------------------------- */
 
 struct dump {
     struct buf *out;
@@ -156,13 +157,14 @@ void json_dump(const struct json *v, struct buf *out) {
     dump_value(v, out);
 }
 
-/* -- writing ----------------------------------------------------------------------------------- */
+/* -- writing --------------------------------------------------------------------------------- */
 
 void json_writer_init(struct json_writer *w, struct buf *out) {
     *w = (struct json_writer){.out = out};
 }
 
-/* The comma before whatever comes next at this level, unless it is the first or the value of a name. */
+/* The comma before whatever comes next at this level, unless it is the first or the value of a
+ * name. */
 static void before_item(struct json_writer *w) {
     uint32_t level = UINT32_C(1) << w->depth;
     if (!w->after_name && (w->has_items & level) != 0)

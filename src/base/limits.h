@@ -1,7 +1,7 @@
 /* Every limit, with what happens when it is reached. Sizes in bytes, times in milliseconds. */
 #pragma once
 
-/* -- names and fields: over it, 422 naming the field ------------------------------------------------------------- */
+/* -- names and fields: over it, 422 naming the field ----------------------------------------- */
 #define LIMIT_QUEUE_NAME 255
 #define LIMIT_KEY 255
 #define LIMIT_IDEMPOTENCY_KEY 255
@@ -16,12 +16,12 @@
 #define LIMIT_BACKOFF_LIST 32
 #define LIMIT_OFFSET 1000000 /* of a list: further pages go by `after` */
 
-/* -- kept texts: longer ones are cut at a character boundary -------------------------------------------------------- */
+/* -- kept texts: longer ones are cut at a character boundary --------------------------------- */
 #define LIMIT_ERROR 4096
 #define LIMIT_ERROR_CLASS 255
 #define LIMIT_DETAIL (32 * 1024)
 
-/* -- sizes --------------------------------------------------------------------------------------------------------- */
+/* -- sizes ----------------------------------------------------------------------------------- */
 #define LIMIT_PAYLOAD (1024 * 1024)          /* default of --payload-max; over it 413 */
 #define LIMIT_PAYLOAD_MOST (8 * 1024 * 1024) /* of --payload-max itself; refused at start */
 #define LIMIT_BODY (16 * 1024 * 1024)        /* default of --body-max; over it 413 */
@@ -32,18 +32,18 @@
 #define LIMIT_ID ((UINT64_C(1) << 53) - 1)
 #define LIMIT_DELIVERIES ((1U << 22) - 1) /* a message's counter stays there */
 
-/* -- the server ------------------------------------------------------------------------------------------------------ */
+/* -- the server ------------------------------------------------------------------------------ */
 #define LIMIT_CONNECTIONS 4096         /* default; over it 503 and close */
 #define LIMIT_INFLIGHT 8192            /* default; over it 503 with Retry-After */
 #define LIMIT_REQUEST_TIMEOUT_MS 30000 /* a request arrives whole by then, else 408 and close */
 #define LIMIT_IDLE_TIMEOUT_MS 75000    /* an idle connection is closed */
 #define LIMIT_DRAIN_MS 25000           /* SIGTERM: what is in flight by then is cut */
 
-/* -- the story: what of a message's history is carried when its segment is cleaned ------------------------------------- */
+/* -- the story: what of a message's history is carried when its segment is cleaned ----------- */
 #define LIMIT_ATTEMPTS_FIRST 3
 #define LIMIT_ATTEMPTS_LAST 20
 
-/* -- work in one turn of the loop: the rest goes on in the next ------------------------------------------------------- */
+/* -- work in one turn of the loop: the rest goes on in the next ------------------------------ */
 #define LIMIT_TICK_MESSAGES 1000       /* expiries and removals */
 #define LIMIT_CLEAN_BYTES (512 * 1024) /* read by the cleaner */
 /* Waiting for the disk; connections are not read until it is less. */

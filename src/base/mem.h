@@ -1,5 +1,6 @@
-/* Memory. Running out ends the process with a message: a queue server that cannot allocate a few bytes cannot promise anything,
- * and what it acknowledged is on disk. Big, input-driven amounts are bounded by limits before they get here. Any thread. */
+/* Memory. Running out ends the process with a message: a queue server that cannot allocate a few
+ * bytes cannot promise anything, and what it acknowledged is on disk. Big, input-driven amounts are
+ * bounded by limits before they get here. Any thread. */
 #pragma once
 
 #include <stddef.h>

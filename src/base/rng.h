@@ -1,4 +1,5 @@
-/* Small, seeded random numbers (xoshiro256**): the same seed gives the same sequence everywhere. Not for secrets. One owner. */
+/* Small, seeded random numbers (xoshiro256**): the same seed gives the same sequence everywhere.
+ * Not for secrets. One owner. */
 #pragma once
 
 #include <stdint.h>

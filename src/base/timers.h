@@ -1,5 +1,5 @@
-/* A heap of times. Owners are numbers; each keeps the place of its one entry (0 = none), so that it can be moved or removed. Equal times
- * come in order of owner. One owner thread. */
+/* A heap of times. Owners are numbers; each keeps the place of its one entry (0 = none), so that it
+ * can be moved or removed. Equal times come in order of owner. One owner thread. */
 #pragma once
 
 #include <stdint.h>

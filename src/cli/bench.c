@@ -34,7 +34,7 @@ struct settings {
     char *host, *port; /* owned */
 };
 
-/* -- the command line ------------------------------------------------------------------------------------ */
+/* -- the command line ------------------------------------------------------------------------ */
 
 /* "http://HOST[:PORT]", a numeric IPv6 HOST in brackets. */
 static int parse_server(const struct cli *cli, struct settings *s) {
@@ -140,7 +140,7 @@ static int parse(struct cli *cli, struct settings *s, int argc, char **argv) {
     return settle(cli, s);
 }
 
-/* -- the run --------------------------------------------------------------------------------------------- */
+/* -- the run --------------------------------------------------------------------------------- */
 
 static void show_progress(void *ctx, uint64_t units_done, int64_t elapsed_ms) {
     (void)ctx;

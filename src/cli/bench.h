@@ -1,5 +1,5 @@
-/* `nixie bench`: a load generator for a running server. What `make bench` measures with it, and beside which peers, is bench/README.md's.
- * One thread. */
+/* `nixie bench`: a load generator for a running server. What `make bench` measures with it, and
+ * beside which peers, is bench/README.md's. One thread. */
 #pragma once
 
 #include "cli/context.h"

@@ -36,7 +36,7 @@ struct http_reply {
     struct span body;
 };
 
-/* -- reading --------------------------------------------------------------------------------------------- */
+/* -- reading --------------------------------------------------------------------------------- */
 
 static size_t header_content_length(struct span head, bool *ret_found) {
     static const char name[] = "content-length:";
@@ -77,7 +77,8 @@ static enum load_verdict http_reply_parse(struct span bytes, struct http_reply *
     return LOAD_TURN;
 }
 
-/* Moves *at behind the next `"name":` (and spaces). A payload cannot hold one: its quotes are escaped. */
+/* Moves *at behind the next `"name":` (and spaces). A payload cannot hold one: its quotes are
+ * escaped. */
 static bool find_member(struct span body, const char *quoted_name, size_t *at) {
     size_t n = strlen(quoted_name);
     const uint8_t *p = memmem(body.p + *at, body.n - *at, quoted_name, n);
@@ -111,7 +112,7 @@ static bool next_claimed(struct span body, size_t *at, struct span *ret_id,
     return true;
 }
 
-/* -- writing --------------------------------------------------------------------------------------------- */
+/* -- writing --------------------------------------------------------------------------------- */
 
 static void add_request(const struct bench_http *http, struct buf *out, const char *path,
                         struct span body) {
@@ -166,7 +167,7 @@ static void settle_end(const struct bench_http *http, struct http_conn *c) {
     add_request(http, &c->settle, "/settle", buf_span(&c->body));
 }
 
-/* -- the script ------------------------------------------------------------------------------------------ */
+/* -- the script ------------------------------------------------------------------------------ */
 
 /* Combined cycles have no claim of their own. */
 static enum step step_of(const struct bench_http *http, unsigned step) {
@@ -260,7 +261,7 @@ static enum load_verdict http_reply(void *ctx, unsigned connection, unsigned ste
     return LOAD_BROKEN;
 }
 
-/* -- set-up ---------------------------------------------------------------------------------------------- */
+/* -- set-up ---------------------------------------------------------------------------------- */
 
 static char *buf_to_text(struct buf *b) {
     buf_add_byte(b, 0);

@@ -1,5 +1,6 @@
-/* Nixie's HTTP API as a script for the load generator: ready-made requests, and as much of a reply read as the next request needs
- * (status, Content-Length, and of claims each id and lease). It is no HTTP client: it relies on what this server sends. One thread. */
+/* Nixie's HTTP API as a script for the load generator: ready-made requests, and as much of a reply
+ * read as the next request needs (status, Content-Length, and of claims each id and lease). It is
+ * no HTTP client: it relies on what this server sends. One thread. */
 #pragma once
 
 #include "cli/load.h"
@@ -11,7 +12,8 @@ struct bench_http_options {
     bool is_cycle;     /* enqueue, claim, settle; else enqueue alone */
     bool is_array;     /* the requests for many messages, also when `batch` is 1 */
     bool
-        is_combined; /* settling and claiming the next in one request; needs is_cycle and is_array */
+        /* settling and claiming the next in one request; needs is_cycle and is_array */
+        is_combined;
     unsigned connections;
     unsigned batch; /* messages a request, 1..LIMIT_BATCH */
     size_t payload_bytes;
@@ -23,8 +25,8 @@ struct bench_http;
 struct bench_http *bench_http_new(const struct bench_http_options *options);
 void bench_http_free(struct bench_http *http); /* NULL is fine */
 
-/* The script lives as long as `http` and serves one run. A reply that is not 2xx, a claim that brings less
- * than a whole batch and an item that could not be settled are failures. */
+/* The script lives as long as `http` and serves one run. A reply that is not 2xx, a claim that
+ * brings less than a whole batch and an item that could not be settled are failures. */
 const struct load_script *bench_http_script(struct bench_http *http);
 
 /* What the first failure was, for people; empty when there was none. */

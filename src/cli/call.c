@@ -161,7 +161,7 @@ void call_put_number(struct json_writer *w, const char *name, int64_t v) {
     }
 }
 
-/* -- failures ---------------------------------------------------------------------------------- */
+/* -- failures -------------------------------------------------------------------------------- */
 
 int call_exit_code(long status) {
     switch (status) {

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 enum {
-    /* Of a body: with one more line it stays below LIMIT_BODY, unless that line alone is near it. */
+    /* Of a body: with one more line it stays below LIMIT_BODY, unless that line alone is near it.
+     */
     BATCH_BYTES = 4 * 1024 * 1024,
     PROGRESS_US = 200000,
 };
@@ -26,7 +27,7 @@ struct enqueue {
     struct buf headers_json; /* empty: none */
 };
 
-/* -- messages ---------------------------------------------------------------------------------- */
+/* -- messages -------------------------------------------------------------------------------- */
 
 static int build_headers(const struct cli *cli, struct enqueue *e) {
     struct json_writer w;
@@ -91,7 +92,7 @@ static void begin(struct call *r, const struct enqueue *e) {
     buf_add_str(&r->path, "/messages");
 }
 
-/* -- one --------------------------------------------------------------------------------------- */
+/* -- one ------------------------------------------------------------------------------------- */
 
 static const struct column columns[] = {
     {.title = "ID", .is_right = true},
@@ -133,7 +134,7 @@ static int enqueue_one(struct call *r, const struct enqueue *e) {
     return out_finish(&o, CLI_DONE);
 }
 
-/* -- lines ------------------------------------------------------------------------------------- */
+/* -- lines ----------------------------------------------------------------------------------- */
 
 struct lines_run {
     uint64_t sent, duplicates;
@@ -249,7 +250,7 @@ static int enqueue_lines(struct call *r, const struct enqueue *e) {
     return out_finish(&run.out, code < 0 ? CLI_DONE : code);
 }
 
-/* -- the command ------------------------------------------------------------------------------- */
+/* -- the command ----------------------------------------------------------------------------- */
 
 static int check(const struct cli *cli, struct enqueue *e) {
     int sources = (e->payload != NULL) + (e->file != NULL) + e->by_lines;

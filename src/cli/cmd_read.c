@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- ls ---------------------------------------------------------------------------------------- */
+/* -- ls -------------------------------------------------------------------------------------- */
 
 static const struct column columns[] = {
     {.title = "ID", .is_right = true},
@@ -164,7 +164,7 @@ int command_ls(struct cli *cli, int argc, char **argv) {
     return code;
 }
 
-/* -- show -------------------------------------------------------------------------------------- */
+/* -- show ------------------------------------------------------------------------------------ */
 
 static const struct column story_columns[] = {
     {.title = "ATTEMPT", .is_right = true},

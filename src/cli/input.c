@@ -51,7 +51,7 @@ int input_read_file(const struct cli *cli, const char *path, size_t bytes_max, s
     return code;
 }
 
-/* -- lines ------------------------------------------------------------------------------------- */
+/* -- lines ----------------------------------------------------------------------------------- */
 
 void input_lines_init(struct input_lines *in, int fd, size_t line_max) {
     *in = (struct input_lines){.fd = fd, .line_max = line_max};
@@ -98,7 +98,7 @@ int input_lines_next(struct input_lines *in, const struct cli *cli, struct span 
     }
 }
 
-/* -- ids --------------------------------------------------------------------------------------- */
+/* -- ids ------------------------------------------------------------------------------------- */
 
 void input_ids_release(struct input_ids *in) {
     if (in->is_reading)
@@ -185,7 +185,7 @@ int input_ids_next(struct input_ids *in, const struct cli *cli, struct input_id 
     }
 }
 
-/* -- checks ------------------------------------------------------------------------------------ */
+/* -- checks ---------------------------------------------------------------------------------- */
 
 int input_check_text(const struct cli *cli, const char *what, const char *text, size_t bytes_max) {
     if (text == NULL)

@@ -46,7 +46,7 @@ struct run {
     bool is_broken;
 };
 
-/* -- time and histograms --------------------------------------------------------------------------------- */
+/* -- time and histograms --------------------------------------------------------------------- */
 
 static int64_t now_ns(void) {
     struct timespec t;
@@ -110,7 +110,7 @@ void load_fill(char *p, size_t n) {
         p[i] = digits[rng_below(&rng, 64)];
 }
 
-/* -- connecting ------------------------------------------------------------------------------------------ */
+/* -- connecting ------------------------------------------------------------------------------ */
 
 int load_dial(const char *host, const char *port, char *trouble, size_t trouble_bytes) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
@@ -169,7 +169,7 @@ static bool run_connect_all(struct run *r) {
     return true;
 }
 
-/* -- one connection -------------------------------------------------------------------------------------- */
+/* -- one connection -------------------------------------------------------------------------- */
 
 static void run_break(struct run *r, const char *what, int number) {
     if (!r->is_broken)
@@ -252,7 +252,8 @@ static bool conn_take_reply(struct run *r, struct conn *c) {
     return true;
 }
 
-/* Edge-triggered: read until the socket is known to be empty. A short read says so without another call. */
+/* Edge-triggered: read until the socket is known to be empty. A short read says so without another
+ * call. */
 static void conn_read(struct run *r, struct conn *c) {
     for (;;) {
         size_t room = c->in_room - c->in_bytes;
@@ -287,7 +288,7 @@ static void conn_read(struct run *r, struct conn *c) {
     }
 }
 
-/* -- the loop -------------------------------------------------------------------------------------------- */
+/* -- the loop -------------------------------------------------------------------------------- */
 
 static void run_loop(struct run *r) {
     struct epoll_event events[EVENTS_AT_ONCE];

@@ -1,11 +1,14 @@
-/* Closed-loop load over many TCP connections: each connection sends a request, waits for its reply, and only then sends the next.
+/* Closed-loop load over many TCP connections: each connection sends a request, waits for its reply,
+ * and only then sends the next.
  *
- * The core knows sockets, time and histograms; what the bytes mean is the script's. It is written to cost little, because the server
- * under test shares the machine: one thread, one epoll set registered once, one write() and one read() a request, requests handed
- * over as ready-made bytes. No library on purpose.
+ * The core knows sockets, time and histograms; what the bytes mean is the script's. It is written
+ * to cost little, because the server under test shares the machine: one thread, one epoll set
+ * registered once, one write() and one read() a request, requests handed over as ready-made bytes.
+ * No library on purpose.
  *
- * A connection runs the script's steps (0, 1, ...) in order; that is a turn, after which it begins the next one. Invariant: never
- * more than one request is on its way on a connection, so a latency is exactly one request's. One thread, the caller's. */
+ * A connection runs the script's steps (0, 1, ...) in order; that is a turn, after which it begins
+ * the next one. Invariant: never more than one request is on its way on a connection, so a latency
+ * is exactly one request's. One thread, the caller's. */
 #pragma once
 
 #include "base/bytes.h"
@@ -15,10 +18,10 @@
 #define LOAD_REPLY_MAX (64 * 1024 * 1024) /* a longer reply ends the run */
 #define LOAD_STALL_MS 30000               /* no reply on any connection for so long ends the run */
 
-/* -- latencies ------------------------------------------------------------------------------------------- */
+/* -- latencies ------------------------------------------------------------------------------- */
 
-/* Nanoseconds in logarithmic buckets, 128 to an octave: a value read back is within 0.4 % of the one put
- * in, from 1 ns to 18 minutes (longer ones count as that long; `max_ns` is exact). */
+/* Nanoseconds in logarithmic buckets, 128 to an octave: a value read back is within 0.4 % of the
+ * one put in, from 1 ns to 18 minutes (longer ones count as that long; `max_ns` is exact). */
 #define LOAD_BUCKETS (128 * 35)
 
 struct load_histogram {
@@ -31,7 +34,7 @@ void load_histogram_add(struct load_histogram *h, int64_t ns);
 /* The value that a share `q` (0..1) of all values does not exceed; 0 when there are none. */
 int64_t load_histogram_at(const struct load_histogram *h, double q);
 
-/* -- the script ------------------------------------------------------------------------------------------ */
+/* -- the script ------------------------------------------------------------------------------ */
 
 enum load_verdict {
     LOAD_MORE,   /* the reply is not whole yet */
@@ -59,7 +62,7 @@ struct load_script {
                                struct load_reply *ret);
 };
 
-/* -- a run ----------------------------------------------------------------------------------------------- */
+/* -- a run ----------------------------------------------------------------------------------- */
 
 struct load_options {
     const char *host, *port;
@@ -85,9 +88,10 @@ struct load_result {
 enum err load_run(const struct load_options *options, const struct load_script *script,
                   struct load_result *ret) MUST_CHECK;
 
-/* A blocking TCP connection with TCP_NODELAY, for whatever has to be said before a run. -1 and a text in
- * `trouble` on failure. The caller closes it. */
+/* A blocking TCP connection with TCP_NODELAY, for whatever has to be said before a run. -1 and a
+ * text in `trouble` on failure. The caller closes it. */
 int load_dial(const char *host, const char *port, char *trouble, size_t trouble_bytes);
 
-/* Fills p with letters and digits: always the same, hardly to be compressed, nothing that JSON would escape. */
+/* Fills p with letters and digits: always the same, hardly to be compressed, nothing that JSON
+ * would escape. */
 void load_fill(char *p, size_t n);

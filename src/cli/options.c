@@ -63,7 +63,7 @@ static void common_specs(struct cli *cli, bool *is_help,
     memcpy(specs, all, sizeof all);
 }
 
-/* -- help -------------------------------------------------------------------------------------- */
+/* -- help ------------------------------------------------------------------------------------ */
 
 static void print_specs(const struct option_spec *specs) {
     for (; specs->name != NULL; specs++) {
@@ -102,7 +102,7 @@ static void print_help(const struct cli *cli, const struct option_spec *specs) {
     (void)printf("\nExamples:\n%s", c->examples);
 }
 
-/* -- parsing ----------------------------------------------------------------------------------- */
+/* -- parsing --------------------------------------------------------------------------------- */
 
 static int store(struct cli *cli, const struct option_spec *spec, const char *value) {
     if (spec->flag != NULL) {
@@ -188,7 +188,7 @@ static int parse(struct cli *cli, const struct option_spec *specs, size_t n, boo
     }
 }
 
-/* -- the environment and what follows from it -------------------------------------------------- */
+/* -- the environment and what follows from it ------------------------------------------------ */
 
 static void from_environment(const char **value, const char *name) {
     const char *text = getenv(name);

@@ -79,7 +79,7 @@ void out_item(struct out *o, const struct json *item) {
     o->items++;
 }
 
-/* -- tables ------------------------------------------------------------------------------------ */
+/* -- tables ---------------------------------------------------------------------------------- */
 
 /* What stands in the cell is escaped already and clipped to its column. */
 static void add_cell(struct out *o, struct span escaped) {
@@ -187,7 +187,7 @@ void out_flush(struct out *o) {
     flush();
 }
 
-/* -- one thing --------------------------------------------------------------------------------- */
+/* -- one thing ------------------------------------------------------------------------------- */
 
 struct object_walk {
     char prefix[128];
@@ -248,7 +248,7 @@ void out_bytes(struct span bytes) {
     (void)fputc('\n', stdout);
 }
 
-/* -- the end ----------------------------------------------------------------------------------- */
+/* -- the end --------------------------------------------------------------------------------- */
 
 int out_check(const struct cli *cli, int code) {
     flush();

@@ -18,7 +18,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* -- saying ------------------------------------------------------------------------------------ */
+/* -- saying ---------------------------------------------------------------------------------- */
 
 static void __attribute__((format(printf, 2, 0)))
 say(const struct work *w, const char *format, va_list ap) {
@@ -50,7 +50,7 @@ void work_note(const struct work *w, const char *format, ...) {
     va_end(ap);
 }
 
-/* -- the loop ---------------------------------------------------------------------------------- */
+/* -- the loop -------------------------------------------------------------------------------- */
 
 static bool all_are(const struct work *w, enum task_state state) {
     for (int64_t i = 0; i < w->task_count; i++) {
@@ -177,7 +177,7 @@ static void loop(struct work *w) {
     free(fds);
 }
 
-/* -- the end ----------------------------------------------------------------------------------- */
+/* -- the end --------------------------------------------------------------------------------- */
 
 static void add_count(struct buf *text, uint64_t n, const char *what) {
     if (n > 0)
@@ -204,7 +204,7 @@ static int summary(const struct work *w) {
     return w->is_once && w->taken == 0 && w->stops == 0 ? CLI_NOT_FOUND : CLI_DONE;
 }
 
-/* -- the beginning ----------------------------------------------------------------------------- */
+/* -- the beginning --------------------------------------------------------------------------- */
 
 static bool can_execute(const char *path) {
     return access(path, X_OK) == 0;

@@ -123,7 +123,7 @@ static inline bool work_is_stopping(const struct work *w) {
     return w->stops > 0 || w->failure != 0;
 }
 
-/* -- tasks ------------------------------------------------------------------------------------- */
+/* -- tasks ----------------------------------------------------------------------------------- */
 
 void task_init(struct task *task);
 void task_release(struct task *task);
@@ -145,7 +145,7 @@ void task_free(struct task *task); /* to FREE */
 /* The kept end of stderr, as UTF-8. */
 void task_add_detail(const struct task *task, struct buf *out);
 
-/* -- exchanges --------------------------------------------------------------------------------- */
+/* -- exchanges ------------------------------------------------------------------------------- */
 
 void work_talk_init(struct work *w);
 void work_talk_release(struct work *w);

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* -- requests ---------------------------------------------------------------------------------- */
+/* -- requests -------------------------------------------------------------------------------- */
 
 void work_talk_init(struct work *w) {
     w->multi = curl_multi_init();
@@ -172,7 +172,7 @@ void work_talk_start(struct work *w, int64_t now_ms) {
         start_poll(w, now_ms);
 }
 
-/* -- replies ----------------------------------------------------------------------------------- */
+/* -- replies --------------------------------------------------------------------------------- */
 
 static int64_t member_integer(const struct json *v, const char *name) {
     const struct json *member = json_get(v, name);

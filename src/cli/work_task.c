@@ -55,7 +55,7 @@ void task_free(struct task *task) {
     buf_clear(&task->error);
 }
 
-/* -- the environment of a child ---------------------------------------------------------------- */
+/* -- the environment of a child -------------------------------------------------------------- */
 
 /* Strings "NAME=value", each ended by a NUL, one after the other. */
 struct environment {
@@ -151,7 +151,7 @@ static char **environment_array(struct environment *env) {
     return array;
 }
 
-/* -- starting ---------------------------------------------------------------------------------- */
+/* -- starting -------------------------------------------------------------------------------- */
 
 /* The child gets its pipes as 0 and 2, our stdout as 1, and nothing else; the signals that we were
  * started with; a process group of its own, so that it is ended with its children, and a Ctrl-C at
@@ -270,7 +270,7 @@ bool task_start(struct work *w, struct task *task, const struct json *message, i
     return true;
 }
 
-/* -- while it runs ----------------------------------------------------------------------------- */
+/* -- while it runs --------------------------------------------------------------------------- */
 
 static void feed(struct task *task) {
     while (task->stdin_fd >= 0) {
@@ -336,7 +336,7 @@ void task_terminate(struct task *task, int64_t now_ms) {
     }
 }
 
-/* -- its end ----------------------------------------------------------------------------------- */
+/* -- its end --------------------------------------------------------------------------------- */
 
 void task_add_detail(const struct task *task, struct buf *out) {
     struct buf bytes;

@@ -1,5 +1,6 @@
-/* Cleaning: the live records of the oldest segment are appended again at the tail, then the segment goes (L5). Records of state need no
- * look: whatever they say of a living message is in its image when that is carried, and an image is never younger than its changes. */
+/* Cleaning: the live records of the oldest segment are appended again at the tail, then the segment
+ * goes (L5). Records of state need no look: whatever they say of a living message is in its image
+ * when that is carried, and an image is never younger than its changes. */
 #include "engine/engine_int.h"
 
 #include <assert.h>
@@ -9,7 +10,7 @@
 #define LINE_ROOM 64 /* what a line may grow by when it is carried */
 #define CLEAN_PACE 4 /* bytes read for each byte appended since the last step */
 
-/* -- a message's story, shortened to the first and last attempts ---------------------------------------------- */
+/* -- a message's story, shortened to the first and last attempts ----------------------------- */
 
 struct line {
     uint64_t position;
@@ -30,7 +31,8 @@ static size_t read_lines(struct engine *e, uint64_t newest, struct buf *lines) {
     return lines->n / sizeof(struct line);
 }
 
-/* Marks what is carried: lines of the first and the last attempts, and the newest failure, within `room`. Newest count most. */
+/* Marks what is carried: lines of the first and the last attempts, and the newest failure, within
+ * `room`. Newest count most. */
 static size_t choose_lines(struct line *lines, size_t n, uint64_t error, uint32_t deliveries,
                            size_t room) {
     size_t bytes = 0;
@@ -83,8 +85,7 @@ static void carry_message(struct engine *e, const struct slot *s) {
     size_t n = read_lines(e, newest, &lines);
     struct line *line = (struct line *)(void *)lines.p;
     size_t bytes = message_record_bytes_max(&m);
-    bytes += choose_lines(line, n, error, m.image.deliveries,
-                          log_frame_bytes_max(e->log) - bytes);
+    bytes += choose_lines(line, n, error, m.image.deliveries, log_frame_bytes_max(e->log) - bytes);
     log_frame_begin(e->log, bytes);
     append_message(e, &m);
     append_lines(e, m.id, line, n, error);
@@ -93,7 +94,7 @@ static void carry_message(struct engine *e, const struct slot *s) {
     buf_release(&lines);
 }
 
-/* -- the oldest segment, record by record ------------------------------------------------------------------------ */
+/* -- the oldest segment, record by record ---------------------------------------------------- */
 
 static enum err clean_record(void *ctx, const struct log_record *r) {
     struct engine *e = ctx;

@@ -1,11 +1,13 @@
-/* What time does: leases and times to live that run out, retries that become due, retention, queues on their way out. */
+/* What time does: leases and times to live that run out, retries that become due, retention, queues
+ * on their way out. */
 #include "engine/engine_int.h"
 
 #include "base/clock.h"
 
 #include <assert.h>
 
-#define FULL_DISK_PAUSE_MS 500 /* before looking again whether a full disk has room for what is due */
+/* before looking again whether a full disk has room for what is due */
+#define FULL_DISK_PAUSE_MS 500
 
 static bool has_room(const struct engine *e, size_t bytes) {
     return log_has_room(e->log, LOG_USE_SETTLE, bytes);
@@ -32,7 +34,7 @@ static bool message_due(struct engine *e, uint32_t i, int64_t now) {
     case SET_SUCCEEDED:
     case SET_PARKED:
     case SET_COUNT:
-        assert(!"nothing there has a time");
+        assert(false && "nothing there has a time");
     }
     if (!has_room(e, LOG_STATE_ROOM))
         return false;
@@ -72,10 +74,9 @@ static uint32_t trim_succeeded(struct engine *e, struct queue *q, int64_t now, u
         i = set_after(st, q, SET_SUCCEEDED, 0, s->id);
     }
     if (n > 0)
-        emit_gone(e, &(struct record_gone){.queue = q->number,
-                                           .cause = GONE_KEPT_LONG_ENOUGH,
-                                           .count = n,
-                                           .ids = e->ids});
+        emit_gone(
+            e, &(struct record_gone){
+                   .queue = q->number, .cause = GONE_KEPT_LONG_ENOUGH, .count = n, .ids = e->ids});
     return n;
 }
 
@@ -85,8 +86,8 @@ static uint32_t drop_some(struct engine *e, struct queue *q, uint32_t most) {
     uint32_t n = 0;
     enum gone_cause cause = GONE_QUEUE_DELETED;
     for (enum set set = 0; set < SET_COUNT && n == 0; set++) {
-        cause = set == SET_SUCCEEDED || set == SET_KEPT ? GONE_KEPT_LONG_ENOUGH
-                                                        : GONE_QUEUE_DELETED;
+        cause =
+            set == SET_SUCCEEDED || set == SET_KEPT ? GONE_KEPT_LONG_ENOUGH : GONE_QUEUE_DELETED;
         for (uint32_t i = set_first(st, q, set); i && n < most;) {
             const struct slot *s = slot_at(st, i);
             e->ids[n++] = s->id;

@@ -51,7 +51,7 @@ void engine_attach(struct engine *e, struct log *log) {
         emit_engine(e);
 }
 
-/* -- records: written, then applied ---------------------------------------------------------------------- */
+/* -- records: written, then applied ---------------------------------------------------------- */
 
 void event_data(const struct record_event *ev, struct span out[static 5]) {
     out[0] = ev->worker;
@@ -98,9 +98,8 @@ void emit_gone(struct engine *e, const struct record_gone *r) {
 }
 
 void emit_engine(struct engine *e) {
-    struct record_engine r = {.next_id = e->st.next_id,
-                              .next_queue = e->st.next_queue,
-                              .deleted = e->st.deleted};
+    struct record_engine r = {
+        .next_id = e->st.next_id, .next_queue = e->st.next_queue, .deleted = e->st.deleted};
     uint8_t meta[RECORD_META_MAX];
     size_t n = record_engine_put(meta, &r), bytes = log_record_bytes(n, 0);
     log_frame_begin(e->log, bytes);
@@ -126,7 +125,7 @@ void append_message(struct engine *e, const struct record_message *r) {
     apply_message(&e->st, r, position, log_record_bytes(n, message_data_bytes(r)));
 }
 
-/* -- shared by the verbs ------------------------------------------------------------------------------------- */
+/* -- shared by the verbs --------------------------------------------------------------------- */
 
 enum err find_message(const struct engine *e, struct span queue, uint64_t id, uint32_t *ret_slot) {
     const struct queue *q = queue_by_name(&e->st, queue);

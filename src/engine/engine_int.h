@@ -18,7 +18,8 @@ struct engine {
 
 /* What a state record takes at most, without its texts. */
 #define STATE_RECORD_BYTES 160
-/* Room to ask for before one, with the frame around it and the texts that come without being asked for. */
+/* Room to ask for before one, with the frame around it and the texts that come without being asked
+ * for. */
 #define LOG_STATE_ROOM 1024
 
 /* Decided: write the record as one frame and apply it. The caller has checked the room. */
@@ -34,7 +35,8 @@ size_t event_data_bytes(const struct record_event *ev);
 void event_data(const struct record_event *ev, struct span out[static 5]);
 
 /* The named queue's message, or 0 and ERR_NO_QUEUE, ERR_NO_MESSAGE. */
-enum err find_message(const struct engine *e, struct span queue, uint64_t id, uint32_t *ret_slot) MUST_CHECK;
+enum err find_message(const struct engine *e, struct span queue, uint64_t id,
+                      uint32_t *ret_slot) MUST_CHECK;
 
 /* Makes the queue when it is missing. ERR_TOO_MANY_QUEUES, ERR_DISK_FULL. */
 enum err need_queue(struct engine *e, int64_t now, struct span name, enum log_use use,
@@ -56,8 +58,10 @@ void fail_message(struct engine *e, struct slot *s, int64_t now, const struct fa
 /* A pending message whose time to live is over: dead. */
 void expire_message(struct engine *e, struct slot *s, int64_t now);
 
-/* Reads a line of a story; spans are good until the next read into the same buffer. The record's bytes come from its header. */
+/* Reads a line of a story; spans are good until the next read into the same buffer. The record's
+ * bytes come from its header. */
 void read_event(struct engine *e, uint64_t position, struct buf *into, struct record_event *ret,
                 size_t *ret_bytes);
 /* Reads a message's whole image. */
-void read_message(struct engine *e, const struct slot *s, struct buf *into, struct record_message *ret);
+void read_message(struct engine *e, const struct slot *s, struct buf *into,
+                  struct record_message *ret);

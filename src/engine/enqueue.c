@@ -89,8 +89,8 @@ enum err engine_enqueue(struct engine *e, int64_t now, struct span queue,
     assert(n > 0 && n <= LIMIT_BATCH);
     size_t record_bytes = 0;
     for (size_t i = 0; i < n; i++)
-        record_bytes += log_record_bytes(STATE_RECORD_BYTES, items[i].headers.n + items[i].key.n +
-                                                                 items[i].payload.n);
+        record_bytes += log_record_bytes(STATE_RECORD_BYTES,
+                                         items[i].headers.n + items[i].key.n + items[i].payload.n);
     if (record_bytes > log_frame_bytes_max(e->log))
         return ERR_TOO_LARGE;
 

@@ -1,4 +1,5 @@
-/* Known idempotency keys. Only a hash of 128 bits is kept; the key itself stays with its message in the log. */
+/* Known idempotency keys. Only a hash of 128 bits is kept; the key itself stays with its message in
+ * the log. */
 #include "engine/state.h"
 
 #include "base/mem.h"
@@ -38,7 +39,8 @@ static uint32_t key_new(struct engine_state *st) {
     return i;
 }
 
-void key_add(struct engine_state *st, struct queue *q, struct hash128 hash, uint64_t id, int64_t until) {
+void key_add(struct engine_state *st, struct queue *q, struct hash128 hash, uint64_t id,
+             int64_t until) {
     uint32_t old = find(st, hash);
     if (old) {
         if (st->keys[old].id >= id)

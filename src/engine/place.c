@@ -1,4 +1,5 @@
-/* Where a message belongs, following its image: the set and the counts of its queue, and its timer. */
+/* Where a message belongs, following its image: the set and the counts of its queue, and its timer.
+ */
 #include "engine/state.h"
 
 #include "base/clock.h"
@@ -20,7 +21,7 @@ enum set slot_set(const struct slot *s) {
     case STATE_DISCARDED:
         break;
     }
-    assert(!"a discarded message has no slot");
+    assert(false && "a discarded message has no slot");
     return SET_DEAD;
 }
 
@@ -103,7 +104,8 @@ void slot_end_aside(struct engine_state *st, uint32_t i) {
     enter_set(st, q, i);
 }
 
-/* Upkeep is due at once when the queue is being dropped or there are too many succeeded messages, else when the oldest of them or of the idempotency keys is. */
+/* Upkeep is due at once when the queue is being dropped or there are too many succeeded messages,
+ * else when the oldest of them or of the idempotency keys is. */
 void queue_plan_upkeep(struct engine_state *st, struct queue *q) {
     uint32_t owner = TIMER_OF_QUEUE | q->place;
     uint32_t first = q->sets[SET_SUCCEEDED];

@@ -119,7 +119,7 @@ void queue_remove(struct engine_state *st, struct queue *q) {
         queue_destroy(q);
 }
 
-/* -- waiting consumers -------------------------------------------------------------------------------- */
+/* -- waiting consumers ----------------------------------------------------------------------- */
 
 void queue_wake(struct engine_state *st, struct queue *q) {
     if (q->watchers == 0 || q->on_woken_list)

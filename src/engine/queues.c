@@ -66,7 +66,7 @@ enum err engine_queue_delete(struct engine *e, int64_t now, struct span queue, b
     return OK;
 }
 
-/* -- views -------------------------------------------------------------------------------------------------- */
+/* -- views ----------------------------------------------------------------------------------- */
 
 static struct queue_view view_of(const struct engine *e, const struct queue *q) {
     struct queue_view v = {
@@ -122,7 +122,7 @@ enum err engine_queues(struct engine *e, struct span after,
     return OK;
 }
 
-/* -- waiting ------------------------------------------------------------------------------------------------ */
+/* -- waiting --------------------------------------------------------------------------------- */
 
 enum err engine_watch(struct engine *e, int64_t now, struct span queue, struct queue **ret) {
     enum err r = need_queue(e, now, queue, LOG_USE_ACCEPT, ret);

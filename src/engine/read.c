@@ -63,7 +63,7 @@ enum err engine_message_state(struct engine *e, struct span queue, uint64_t id, 
     return r;
 }
 
-/* -- the story ------------------------------------------------------------------------------------------------ */
+/* -- the story ------------------------------------------------------------------------------- */
 
 enum err engine_history(struct engine *e, struct span queue, uint64_t id,
                         void (*f)(void *ctx, const struct history_entry *entry), void *ctx) {
@@ -108,11 +108,12 @@ enum err engine_history(struct engine *e, struct span queue, uint64_t id,
     return OK;
 }
 
-/* -- lists ------------------------------------------------------------------------------------------------------ */
+/* -- lists ----------------------------------------------------------------------------------- */
 
 #define RUNS_MAX (PRIORITY_MAX + 1 + SET_COUNT)
 
-/* A list in order of id is a merge of runs that are: each set but the ready ones, and those once a priority. */
+/* A list in order of id is a merge of runs that are: each set but the ready ones, and those once a
+ * priority. */
 struct run {
     enum set set;
     unsigned priority;
@@ -129,9 +130,9 @@ static uint32_t run_after(const struct engine *e, const struct queue *q, const s
 
 static bool set_wanted(enum set set, int state) {
     static const int state_of[SET_COUNT] = {
-        [SET_READY] = STATE_PENDING,       [SET_WAITING] = STATE_PENDING,
+        [SET_READY] = STATE_PENDING,         [SET_WAITING] = STATE_PENDING,
         [SET_PROCESSING] = STATE_PROCESSING, [SET_SUCCEEDED] = STATE_SUCCEEDED,
-        [SET_KEPT] = STATE_SUCCEEDED,      [SET_DEAD] = STATE_DEAD,
+        [SET_KEPT] = STATE_SUCCEEDED,        [SET_DEAD] = STATE_DEAD,
         [SET_PARKED] = STATE_PARKED,
     };
     return state < 0 || state == state_of[set];

@@ -1,5 +1,6 @@
-/* Treaps: binary trees ordered by key, whose ranks (a hash of the id) keep them flat. A slot is in one set at a time, so one pair of links
- * in the slot serves all; adding at the end and taking from the front stay within a few hot slots. */
+/* Treaps: binary trees ordered by key, whose ranks (a hash of the id) keep them flat. A slot is in
+ * one set at a time, so one pair of links in the slot serves all; adding at the end and taking from
+ * the front stay within a few hot slots. */
 #include "engine/state.h"
 
 #include <assert.h>
@@ -80,8 +81,8 @@ uint32_t set_first(const struct engine_state *st, const struct queue *q, enum se
     return i;
 }
 
-uint32_t set_after(const struct engine_state *st, const struct queue *q, enum set set, unsigned priority,
-                   uint64_t id) {
+uint32_t set_after(const struct engine_state *st, const struct queue *q, enum set set,
+                   unsigned priority, uint64_t id) {
     uint64_t k = key_of(set, priority, id);
     uint32_t best = 0;
     for (uint32_t i = q->sets[set]; i;) {

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* -- what the indexes need to know ------------------------------------------------------------------------ */
+/* -- what the indexes need to know ----------------------------------------------------------- */
 
 static uint64_t slot_hash(void *ctx, uint32_t i) {
     return slot_at(ctx, i)->id;
@@ -72,9 +72,10 @@ void state_release(struct engine_state *st) {
     timers_release(&st->timers);
 }
 
-/* -- ledgers: a function of the record alone (S3) -------------------------------------------------------------- */
+/* -- ledgers: a function of the record alone (S3) -------------------------------------------- */
 
-/* The queue a record speaks of. While the log is read its image may still be to come: it is nameless until then. */
+/* The queue a record speaks of. While the log is read its image may still be to come: it is
+ * nameless until then. */
 static struct queue *queue_of_record(struct engine_state *st, uint64_t number) {
     struct queue *q = queue_by_number(st, number);
     return q ? q : queue_new(st, number);
@@ -112,9 +113,10 @@ static void ledger_add(struct ledger *sum, const struct ledger *l) {
     sum->expired += l->expired;
 }
 
-/* -- queues ---------------------------------------------------------------------------------------------------- */
+/* -- queues ---------------------------------------------------------------------------------- */
 
-void apply_engine(struct engine_state *st, const struct record_engine *r, uint64_t position, size_t bytes) {
+void apply_engine(struct engine_state *st, const struct record_engine *r, uint64_t position,
+                  size_t bytes) {
     st->next_id = r->next_id;
     st->next_queue = r->next_queue;
     st->deleted = r->deleted;
@@ -123,7 +125,8 @@ void apply_engine(struct engine_state *st, const struct record_engine *r, uint64
     st->engine_bytes = bytes;
 }
 
-void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t position, size_t bytes) {
+void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t position,
+                 size_t bytes) {
     struct queue *q = queue_of_record(st, r->queue);
     if (r->queue >= st->next_queue)
         st->next_queue = r->queue + 1;
@@ -153,7 +156,7 @@ void apply_queue_gone(struct engine_state *st, const struct record_queue_gone *r
         queue_remove(st, q);
 }
 
-/* -- messages ----------------------------------------------------------------------------------------------------- */
+/* -- messages -------------------------------------------------------------------------------- */
 
 static void take_image(struct engine_state *st, struct slot *s, const struct message_image *m) {
     s->state = m->state;
@@ -231,7 +234,8 @@ static void remember(struct engine_state *st, struct slot *s, enum event event, 
     st->live_bytes += bytes;
 }
 
-void apply_state(struct engine_state *st, const struct record_state *r, uint64_t position, size_t bytes) {
+void apply_state(struct engine_state *st, const struct record_state *r, uint64_t position,
+                 size_t bytes) {
     struct queue *q = queue_of_record(st, r->queue);
     count_event(q, r);
     if (r->image.state == STATE_DEAD && r->image.dead_seq >= q->next_dead_seq)
@@ -293,7 +297,7 @@ void apply_cleaned(struct engine_state *st) {
     st->orphans = 0;
 }
 
-/* -- from the log ------------------------------------------------------------------------------------------------------ */
+/* -- from the log ---------------------------------------------------------------------------- */
 
 static enum err apply_message_record(struct engine_state *st, const struct log_record *r) {
     struct record_message m;

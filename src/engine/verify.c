@@ -5,12 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- the checksum ------------------------------------------------------------------------------------------- */
+/* -- the checksum ---------------------------------------------------------------------------- */
 
 static uint64_t sum_message(const struct engine *e, const struct slot *s, uint64_t sum) {
-    struct record_state r = {.id = s->id,
-                             .queue = queue_at(&e->st, s->queue)->number,
-                             .image = slot_image(&e->st, s)};
+    struct record_state r = {
+        .id = s->id, .queue = queue_at(&e->st, s->queue)->number, .image = slot_image(&e->st, s)};
     uint8_t meta[RECORD_META_MAX];
     sum = hash64(span_of(meta, record_state_put(meta, &r)), sum);
     int64_t more[2] = {slot_extra(&e->st, s)->idempotency_until, (int64_t)s->payload_bytes};
@@ -30,9 +29,8 @@ static uint64_t sum_messages(const struct engine *e, const struct queue *q) {
 }
 
 uint64_t engine_checksum(const struct engine *e) {
-    struct record_engine all = {.next_id = e->st.next_id,
-                                .next_queue = e->st.next_queue,
-                                .deleted = e->st.deleted};
+    struct record_engine all = {
+        .next_id = e->st.next_id, .next_queue = e->st.next_queue, .deleted = e->st.deleted};
     uint8_t meta[RECORD_META_MAX];
     uint64_t sum = hash64(span_of(meta, record_engine_put(meta, &all)), 0);
     for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer) {
@@ -45,7 +43,7 @@ uint64_t engine_checksum(const struct engine *e) {
     return sum;
 }
 
-/* -- the recount ---------------------------------------------------------------------------------------------- */
+/* -- the recount ----------------------------------------------------------------------------- */
 
 struct recount {
     uint64_t count[STATE_COUNT];
@@ -126,8 +124,7 @@ bool engine_verify(const struct engine *e, char *text, size_t text_bytes) {
                         (unsigned long long)e->st.messages, (unsigned long long)all.messages);
     if (all.live_bytes != e->st.live_bytes)
         return complain(&c, "live bytes are counted %llu and are %llu",
-                        (unsigned long long)e->st.live_bytes,
-                        (unsigned long long)all.live_bytes);
+                        (unsigned long long)e->st.live_bytes, (unsigned long long)all.live_bytes);
     if (all.timers != e->st.timers.count)
         return complain(&c, "there are %u timers for %llu times", e->st.timers.count,
                         (unsigned long long)all.timers);

@@ -17,7 +17,7 @@ static bool check_object(const struct json *v, bool may_be_absent, const char *f
     return false;
 }
 
-/* -- enqueue ----------------------------------------------------------------------------------- */
+/* -- enqueue --------------------------------------------------------------------------------- */
 
 /* Numbers of headers grow when they are written out again (9e14), by less than a factor of five. */
 enum { BYTES_FACTOR = 8 };
@@ -204,7 +204,7 @@ enum body_verdict enqueue_body_read(struct enqueue_body *b, const struct json *v
     return verdict;
 }
 
-/* -- claim ------------------------------------------------------------------------------------- */
+/* -- claim ----------------------------------------------------------------------------------- */
 
 void claim_body_read(struct claim_body *b, const struct json *v, const char *prefix,
                      struct field_errors *errors) {
@@ -228,7 +228,7 @@ void claim_body_read(struct claim_body *b, const struct json *v, const char *pre
         check_object(v, true, "body", errors);
 }
 
-/* -- settle ------------------------------------------------------------------------------------ */
+/* -- settle ---------------------------------------------------------------------------------- */
 
 /* What each action takes; the first two are for the items of a batch alone. */
 static const char *const *names_of(enum settle_action action, bool is_item) {
@@ -352,7 +352,7 @@ void no_members_read(const struct json *v, struct field_errors *errors) {
     check_object(v, true, "body", errors);
 }
 
-/* -- lease tokens ------------------------------------------------------------------------------ */
+/* -- lease tokens ---------------------------------------------------------------------------- */
 
 uint32_t lease_parse(struct span token, uint64_t id) {
     const uint8_t *dash = token.n > 0 ? memchr(token.p, '-', token.n) : NULL;

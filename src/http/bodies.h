@@ -1,5 +1,6 @@
-/* The JSON bodies of requests, read into the structs the engine takes. Pure functions: JSON in, structs or errors out; nothing here asks the
- * engine. One at a time for each struct. Any thread. */
+/* The JSON bodies of requests, read into the structs the engine takes. Pure functions: JSON in,
+ * structs or errors out; nothing here asks the engine. One at a time for each struct. Any thread.
+ */
 #pragma once
 
 #include "base/json.h"
@@ -17,7 +18,7 @@ enum body_verdict {
     BODY_TOO_LARGE, /* a payload is over the limit, the first of errors says which: 413 */
 };
 
-/* -- enqueue -------------------------------------------------------------------------------------------------------------------- */
+/* -- enqueue --------------------------------------------------------------------------------- */
 
 struct enqueue_limits {
     size_t payload_bytes_max;
@@ -41,7 +42,7 @@ enum body_verdict enqueue_body_read(struct enqueue_body *b, const struct json *v
                                     const struct enqueue_limits *limits,
                                     struct field_errors *errors);
 
-/* -- claim ---------------------------------------------------------------------------------------------------------------------- */
+/* -- claim ----------------------------------------------------------------------------------- */
 
 /* Borrows from the JSON tree. */
 struct claim_body {
@@ -54,7 +55,7 @@ struct claim_body {
 void claim_body_read(struct claim_body *b, const struct json *v, const char *prefix,
                      struct field_errors *errors);
 
-/* -- settle --------------------------------------------------------------------------------------------------------------------- */
+/* -- settle ---------------------------------------------------------------------------------- */
 
 /* The body of one verb on the message `id`; v may be NULL. */
 void settle_verb_read(struct settle *s, enum settle_action action, uint64_t id,
@@ -72,11 +73,12 @@ void settle_body_read(struct settle_body *b, const struct json *v, struct field_
 /* A body that may only be absent or {}. */
 void no_members_read(const struct json *v, struct field_errors *errors);
 
-/* -- lease tokens ----------------------------------------------------------------------------------------------------------------- */
+/* -- lease tokens ---------------------------------------------------------------------------- */
 
 #define LEASE_NEVER UINT32_MAX /* a token that is no message's: the engine finds it stale */
 
-/* The deliveries a token for message `id` names; LEASE_NEVER when it is malformed or another message's. */
+/* The deliveries a token for message `id` names; LEASE_NEVER when it is malformed or another
+ * message's. */
 uint32_t lease_parse(struct span token, uint64_t id);
 /* Appends "ID-DELIVERIES". */
 void lease_write(uint64_t id, uint32_t deliveries, struct buf *out);

@@ -48,7 +48,7 @@ bool call_is_valid(struct call *c) {
     return false;
 }
 
-/* -- who may ----------------------------------------------------------------------------------- */
+/* -- who may --------------------------------------------------------------------------------- */
 
 /* Takes as long for a wrong token as for the right one. */
 static bool is_token(struct span given, const char *token) {
@@ -85,7 +85,8 @@ void call_refuse(struct reply *r) {
     r->is_challenge = true;
 }
 
-/* True when work can be done now. Reads are not counted out: they wait for the disk at most, and are bounded by the connections. */
+/* True when work can be done now. Reads are not counted out: they wait for the disk at most, and
+ * are bounded by the connections. */
 static bool is_at_work(struct call *c, bool is_change) {
     if (c->server->draining) {
         reply_problem(&c->reply, 503, "draining", "the server is draining: it shuts down");
@@ -99,7 +100,7 @@ static bool is_at_work(struct call *c, bool is_change) {
     return false;
 }
 
-/* -- where to ---------------------------------------------------------------------------------- */
+/* -- where to -------------------------------------------------------------------------------- */
 
 static bool is_path_good(struct call *c) {
     struct span path = c->request->path;
@@ -161,9 +162,10 @@ static const struct route *find_route(struct call *c) {
     return m.route;
 }
 
-/* -- when -------------------------------------------------------------------------------------- */
+/* -- when ------------------------------------------------------------------------------------ */
 
-/* The test clock's time for this request; then what is due by then happens first. False when the reply is set. */
+/* The test clock's time for this request; then what is due by then happens first. False when the
+ * reply is set. */
 static bool set_clock(struct call *c) {
     struct server *s = c->server;
     if (s->test_clock && c->request->x_now.p != NULL) {

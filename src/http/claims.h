@@ -3,7 +3,8 @@
 
 #include "http/front.h"
 
-/* Claims, and replies or waits. For CLAIM_AFTER_SETTLE the reply's body holds {"results":[...] without its end. */
+/* Claims, and replies or waits. For CLAIM_AFTER_SETTLE the reply's body holds {"results":[...]
+ * without its end. */
 void claim_or_wait(struct call *c, const struct claim_body *body, enum claim_shape shape);
 
 /* Completes a reply with n claimed messages. */

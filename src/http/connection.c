@@ -4,17 +4,20 @@
  *               v                                            |
  *     --> READING --whole request, reply at once-------------+
  *           |  |  --reply must be on disk first--> COMMITTING
- *           |  |  --nothing to claim-------------> WAITING --message, time up, ...--> (reply as above)
+ *           |  |  --nothing to claim-------------> WAITING --message, time up--> (as above)
  *           |  |  --too much is unsynced---------> STALLED ---synced--> READING
  *           |  +- last reply, broken request, idle, drained --> CLOSING --> closed()
  *           +---- peer or socket gone, from any phase ------> closed()
  *
  * Invariants:
- * H1 A reply that shows or changes the engine's state is not in conn_out while it waits for the disk, unless nothing else is: what is pending
- *    there is sent as the socket drains, whatever was appended behind it. It waits in `held` then.
+ * H1 A reply that shows or changes the engine's state is not in conn_out while it waits for the
+ *    disk, unless nothing else is: what is pending there is sent as the socket drains, whatever
+ *    was appended behind it. It waits in `held` then.
  * H2 A request is consumed before its reply waits; nothing of it is kept.
- * H3 `inflight` counts the connections that are COMMITTING or WAITING; only those have `commit` in the barrier, or a waiter.
- * H4 After conn_close the connection is gone (closed() was called inside): every path from there returns without looking at it. */
+ * H3 `inflight` counts the connections that are COMMITTING or WAITING; only those have `commit` in
+ *    the barrier, or a waiter.
+ * H4 After conn_close the connection is gone (closed() was called inside): every path from there
+ *    returns without looking at it. */
 #include "http/connection.h"
 
 #include "http/front.h"
@@ -39,7 +42,8 @@ struct connection {
     struct request_parser *parser;
     enum phase phase;
     bool
-        has_begun; /* the first byte of a request has come: the request's deadline runs, not the idle one */
+        /* the first byte of a request has come: the request's deadline runs, not the idle one */
+        has_begun;
     bool is_refused;              /* over the limit of connections */
     struct reply_options options; /* of the reply to come */
     struct barrier_waiter commit;
@@ -56,7 +60,7 @@ static void close_after_flush(struct connection *k, enum close_reason reason) {
     conn_close_after_flush(k->conn, reason);
 }
 
-/* -- replies ----------------------------------------------------------------------------------- */
+/* -- replies --------------------------------------------------------------------------------- */
 
 /* The reply may go: it is in conn_out, or held. */
 static void send_reply(struct connection *k) {
@@ -134,7 +138,7 @@ void connection_answer(struct connection *k, const struct reply *r) {
     next(k);
 }
 
-/* -- requests ---------------------------------------------------------------------------------- */
+/* -- requests -------------------------------------------------------------------------------- */
 
 static void answer(struct connection *k, const struct request *request) {
     struct http *h = k->http;
@@ -257,7 +261,7 @@ static void connection_run(struct connection *k) {
     conn_resume(k->conn); /* the rest in another turn */
 }
 
-/* -- what the connection tells ----------------------------------------------------------------- */
+/* -- what the connection tells --------------------------------------------------------------- */
 
 static void refuse_over_limit(struct connection *k) {
     struct reply r;

@@ -1,4 +1,5 @@
-/* One HTTP connection: its requests in order, one at a time. See connection.c for its states. Loop thread. */
+/* One HTTP connection: its requests in order, one at a time. See connection.c for its states. Loop
+ * thread. */
 #pragma once
 
 #include "http/response.h"

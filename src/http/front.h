@@ -1,4 +1,5 @@
-/* The inside of the front end, shared by the files of src/http: its state, and one request at work. Loop thread. */
+/* The inside of the front end, shared by the files of src/http: its state, and one request at work.
+ * Loop thread. */
 #pragma once
 
 #include "http/bodies.h"
@@ -20,7 +21,8 @@ struct http {
     struct date_text date;
     struct waiters waiters;
 
-    /* Memory of the request at work: there is one at a time, from dispatch to its reply, however long that then waits for the disk. */
+    /* Memory of the request at work: there is one at a time, from dispatch to its reply, however
+     * long that then waits for the disk. */
     struct buf body;    /* of its reply */
     struct buf scratch; /* its query, decoded */
     struct buf name;    /* its queue, decoded */
@@ -51,11 +53,12 @@ struct call {
 /* The engine, which is only reached through here. */
 struct engine *call_engine(struct call *c);
 
-/* The request's body as JSON. False when the reply is set: malformed, or missing where it is required. An empty body is NULL where it is
- * not. The caller frees it. */
+/* The request's body as JSON. False when the reply is set: malformed, or missing where it is
+ * required. An empty body is NULL where it is not. The caller frees it. */
 bool call_body(struct call *c, bool is_required, struct json **ret_json);
 
-/* Sets the 422 when there are errors in http->errors (cleared before each handler); true when there are none. */
+/* Sets the 422 when there are errors in http->errors (cleared before each handler); true when there
+ * are none. */
 bool call_is_valid(struct call *c);
 
 /* Answers one request: sets its reply, or makes it a waiter. */
@@ -69,7 +72,7 @@ void call_refuse(struct reply *r);
 /* Frees what an unusually large request left. */
 void http_trim(struct http *h);
 
-/* -- the handlers, one a route ---------------------------------------------------------------------------------------------------- */
+/* -- the handlers, one a route --------------------------------------------------------------- */
 
 /* messages.c */
 void handle_enqueue(struct call *c);

@@ -16,7 +16,7 @@ static void reply_message(struct call *c, uint64_t id, unsigned flags) {
     view_message(&m, flags, c->now, &w);
 }
 
-/* -- enqueue ----------------------------------------------------------------------------------- */
+/* -- enqueue --------------------------------------------------------------------------------- */
 
 static void reply_batch(struct call *c, const struct enqueued *enqueued, size_t count) {
     struct json_writer w;
@@ -95,7 +95,7 @@ void handle_enqueue(struct call *c) {
     json_free(json);
 }
 
-/* -- reading ----------------------------------------------------------------------------------- */
+/* -- reading --------------------------------------------------------------------------------- */
 
 void handle_message(struct call *c) {
     reply_message(c, c->id, VIEW_DETAIL);
@@ -112,7 +112,8 @@ void handle_payload(struct call *c) {
     buf_add_span(c->reply.body, m.payload);
 }
 
-/* A story is bounded by what cleaning carries on, but a young one may be longer: the newest lines of an endless one are left out. */
+/* A story is bounded by what cleaning carries on, but a young one may be longer: the newest lines
+ * of an endless one are left out. */
 enum { STORY_BYTES_MAX = 4 * LIMIT_REPLY };
 
 struct story {
@@ -146,7 +147,7 @@ void handle_attempts(struct call *c) {
     json_end(w, '}');
 }
 
-/* -- list -------------------------------------------------------------------------------------- */
+/* -- list ------------------------------------------------------------------------------------ */
 
 static int read_status(struct span value, struct field_errors *errors) {
     if (value.p == NULL)

@@ -1,5 +1,6 @@
-/* GET /metrics: the Prometheus text format. The numbers of the queues are copied first, in one walk, because the format wants all series of
- * a metric together; so they are also all of one moment. */
+/* GET /metrics: the Prometheus text format. The numbers of the queues are copied first, in one
+ * walk, because the format wants all series of a metric together; so they are also all of one
+ * moment. */
 #include "http/front.h"
 
 #include "base/mem.h"
@@ -10,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* More queues than this are counted, not shown one by one: a scrape must stay cheap for the server and for who stores it. */
+/* More queues than this are counted, not shown one by one: a scrape must stay cheap for the server
+ * and for who stores it. */
 enum { QUEUES_SHOWN_MAX = 5000, NAMES_BYTES_MAX = 1024 * 1024 };
 
 struct numbers {
@@ -30,7 +32,7 @@ struct metrics {
     size_t count, cap;
 };
 
-/* -- text -------------------------------------------------------------------------------------- */
+/* -- text ------------------------------------------------------------------------------------ */
 
 static void put_head(struct buf *out, const char *name, const char *type, const char *help) {
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
@@ -57,7 +59,7 @@ static void add_escaped(struct buf *out, struct span text) {
     }
 }
 
-/* -- queues ------------------------------------------------------------------------------------ */
+/* -- queues ---------------------------------------------------------------------------------- */
 
 static bool copy_queue(void *ctx, const struct queue_view *q) {
     struct metrics *m = ctx;
@@ -191,7 +193,7 @@ static void put_queues(const struct metrics *m) {
     }
 }
 
-/* -- the server -------------------------------------------------------------------------------- */
+/* -- the server ------------------------------------------------------------------------------ */
 
 static void put_engine(struct buf *out, const struct engine_stats *stats) {
     put_one(out, "nixie_queues", "gauge", "Queues.", stats->queues);

@@ -55,14 +55,15 @@ size_t request_bytes_max(size_t body_bytes_max) {
     return LIMIT_HEAD + body_bytes_max + body_bytes_max / 8 + 1024;
 }
 
-/* -- what llhttp calls ------------------------------------------------------------------------- */
+/* -- what llhttp calls ----------------------------------------------------------------------- */
 
 static int fail(struct request_parser *p, unsigned status, const char *detail) {
     p->failure = (struct request_failure){.status = status, .detail = detail};
     return HPE_USER;
 }
 
-/* Appends what llhttp found to a piece; false when it does not follow directly (a folded header line). */
+/* Appends what llhttp found to a piece; false when it does not follow directly (a folded header
+ * line). */
 static bool piece_extend(struct request_parser *p, struct piece *piece, const char *at, size_t n) {
     size_t offset = (size_t)((const uint8_t *)at - p->base);
     if (!piece->is_given)
@@ -159,7 +160,8 @@ static bool is_word(struct span value, const char *word) {
     return value.n == strlen(word) && strncasecmp((const char *)value.p, word, value.n) == 0;
 }
 
-/* Takes scheme and authority off an absolute form, and the query off the path; false when it is no form we serve. */
+/* Takes scheme and authority off an absolute form, and the query off the path; false when it is no
+ * form we serve. */
 static bool split_url(struct span url, struct request *ret) {
     if (url.n > 0 && memchr(url.p, '#', url.n) != NULL)
         return false;
@@ -242,7 +244,7 @@ static const llhttp_settings_t settings = {
     .on_message_complete = on_message_complete,
 };
 
-/* -- the parser -------------------------------------------------------------------------------- */
+/* -- the parser ------------------------------------------------------------------------------ */
 
 struct request_parser *request_parser_new(size_t body_bytes_max) {
     struct request_parser *p = mem_alloc(sizeof *p);
@@ -271,7 +273,8 @@ void request_parser_reset(struct request_parser *p) {
     p->current = WANTED_COUNT;
 }
 
-/* Gives llhttp what it has not seen, the head by itself so that its limit holds whatever follows. */
+/* Gives llhttp what it has not seen, the head by itself so that its limit holds whatever follows.
+ */
 static void feed(struct request_parser *p, struct span in) {
     p->base = in.p;
     while (p->failure.status == 0 && !p->is_whole && p->fed < in.n) {

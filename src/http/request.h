@@ -1,8 +1,10 @@
-/* HTTP/1.x requests out of bytes. The grammar is llhttp's; this module finds the parts we want and holds the limits.
+/* HTTP/1.x requests out of bytes. The grammar is llhttp's; this module finds the parts we want and
+ * holds the limits.
  *
- * It is a function over a growing input: the same request's bytes from its first one on, more of them with each call, until it says whole or
- * failed. It keeps offsets, no pointers, so the input may lie elsewhere at each call, and it copies nothing but the pieces of a chunked body.
- * It writes no reply and knows no route. One connection's thread. */
+ * It is a function over a growing input: the same request's bytes from its first one on, more of
+ * them with each call, until it says whole or failed. It keeps offsets, no pointers, so the input
+ * may lie elsewhere at each call, and it copies nothing but the pieces of a chunked body. It writes
+ * no reply and knows no route. One connection's thread. */
 #pragma once
 
 #include "base/bytes.h"
@@ -12,7 +14,8 @@
 
 enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
 
-/* Spans point into the input of the call that gave the request (a chunked body: into the parser), until the next call. */
+/* Spans point into the input of the call that gave the request (a chunked body: into the parser),
+ * until the next call. */
 struct request {
     enum method method;
     bool is_http_1_0;
@@ -28,7 +31,9 @@ struct request {
 
 enum parsed {
     PARSED_MORE, /* not whole yet */
-    PARSED_HEAD, /* said once, when the head is whole and the body is not: everything but body and bytes is given */
+    /* said once, when the head is whole and the body is not: everything but body and bytes is given
+     */
+    PARSED_HEAD,
     PARSED_WHOLE,  /* reset the parser before the next request */
     PARSED_FAILED, /* nothing more can be read on this connection */
 };
@@ -44,7 +49,8 @@ struct request_parser *request_parser_new(size_t body_bytes_max);
 void request_parser_free(struct request_parser *p); /* NULL is fine */
 void request_parser_reset(struct request_parser *p);
 
-/* `in` begins with the request's first byte. *ret_request is set for HEAD and WHOLE, *ret_failure for FAILED. */
+/* `in` begins with the request's first byte. *ret_request is set for HEAD and WHOLE, *ret_failure
+ * for FAILED. */
 enum parsed request_parse(struct request_parser *p, struct span in, struct request *ret_request,
                           struct request_failure *ret_failure);
 

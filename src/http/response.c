@@ -120,7 +120,7 @@ void problem_write(struct problem p, struct json_writer *w) {
     json_end(w, '}');
 }
 
-/* -- problems ---------------------------------------------------------------------------------- */
+/* -- problems -------------------------------------------------------------------------------- */
 
 void reply_init(struct reply *r, struct buf *body) {
     *r = (struct reply){.status = 200, .content_type = "application/json", .body = body};
@@ -187,7 +187,7 @@ void reply_fields(struct reply *r, const struct field_errors *errors) {
     json_end(&w, '}');
 }
 
-/* -- the head ---------------------------------------------------------------------------------- */
+/* -- the head -------------------------------------------------------------------------------- */
 
 /* "Mon, 01 Jun 2026 00:00:00 GMT" */
 static void date_update(struct date_text *date, int64_t now) {

@@ -1,5 +1,6 @@
-/* Replies: status, body, and the head written by hand. A reply is filled in by a handler and written once, into a connection's output. It
- * decides nothing but how errors of the engine look in HTTP. Loop thread. */
+/* Replies: status, body, and the head written by hand. A reply is filled in by a handler and
+ * written once, into a connection's output. It decides nothing but how errors of the engine look in
+ * HTTP. Loop thread. */
 #pragma once
 
 #include "base/json.h"
@@ -19,7 +20,8 @@ struct reply {
 /* An empty 200 of JSON. */
 void reply_init(struct reply *r, struct buf *body);
 
-/* Replaces what was written by a problem (RFC 9457); the detail is one sentence without a period. */
+/* Replaces what was written by a problem (RFC 9457); the detail is one sentence without a period.
+ */
 void reply_problem(struct reply *r, unsigned status, const char *title, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* The same for an error of the engine. */

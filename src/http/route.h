@@ -1,4 +1,5 @@
-/* The table of routes: which method and path is whose. Pure functions over the path as it was sent. Any thread. */
+/* The table of routes: which method and path is whose. Pure functions over the path as it was sent.
+ * Any thread. */
 #pragma once
 
 #include "base/bytes.h"

@@ -7,8 +7,7 @@
 /* The error of a verb on one message; in a wrong state it says in which. */
 static void reply_refused(struct call *c, enum err e) {
     enum state state;
-    if (e == ERR_WRONG_STATE &&
-        engine_message_state(call_engine(c), c->queue, c->id, &state) == OK)
+    if (e == ERR_WRONG_STATE && engine_message_state(call_engine(c), c->queue, c->id, &state) == OK)
         reply_problem(&c->reply, problem_of(e).status, problem_of(e).title,
                       "message %" PRIu64 " is %s", c->id, state_name(state));
     else
@@ -78,9 +77,10 @@ void handle_replay(struct call *c) {
         reply_refused(c, e);
 }
 
-/* -- many at once ------------------------------------------------------------------------------ */
+/* -- many at once ---------------------------------------------------------------------------- */
 
-/* What a settled message is now. Asking the engine reads the whole message, so it is only asked where the action alone does not tell. */
+/* What a settled message is now. Asking the engine reads the whole message, so it is only asked
+ * where the action alone does not tell. */
 static enum state state_after(struct call *c, const struct settle *s) {
     switch (s->action) {
     case SETTLE_SUCCEED:

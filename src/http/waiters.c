@@ -33,7 +33,7 @@ static struct span name_of(const struct waiter *w) {
     return span_of(w->name, w->name_bytes);
 }
 
-/* -- by queue ---------------------------------------------------------------------------------- */
+/* -- by queue -------------------------------------------------------------------------------- */
 
 /* Where the pointer to the queue's entry is, or would be. */
 static struct waiting_queue **find(struct waiters *all, const struct queue *q) {
@@ -75,7 +75,7 @@ static void unlink_from(struct waiters *all, struct waiter *w) {
     }
 }
 
-/* -- life -------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------ */
 
 static void on_timer(struct loop_timer *t) {
     waiter_dismiss((struct waiter *)t);
@@ -123,7 +123,7 @@ void waiter_free(struct waiter *w) {
     free(w);
 }
 
-/* -- their ends -------------------------------------------------------------------------------- */
+/* -- their ends ------------------------------------------------------------------------------ */
 
 static void begin_reply(const struct waiter *w, struct reply *r) {
     reply_init(r, &w->http->body);

@@ -1,6 +1,7 @@
-/* Claims that wait for a message, by queue, first come first served. A waiter is made when a claim found nothing, and ends with its reply:
- * because a message came, its time is up, its queue was deleted, or the server drains. When its client goes, it just ends: nothing is
- * claimed for nobody. Loop thread. */
+/* Claims that wait for a message, by queue, first come first served. A waiter is made when a claim
+ * found nothing, and ends with its reply: because a message came, its time is up, its queue was
+ * deleted, or the server drains. When its client goes, it just ends: nothing is claimed for nobody.
+ * Loop thread. */
 #pragma once
 
 #include "http/bodies.h"
@@ -26,7 +27,8 @@ enum claim_shape {
 
 struct waiter;
 
-/* Makes the call wait: its reply comes later, by connection_answer. Everything is copied. `results` is the JSON of CLAIM_AFTER_SETTLE. */
+/* Makes the call wait: its reply comes later, by connection_answer. Everything is copied. `results`
+ * is the JSON of CLAIM_AFTER_SETTLE. */
 enum err waiter_add(struct call *c, const struct claim_body *claim, enum claim_shape shape,
                     struct span results) MUST_CHECK;
 /* Ends it without a reply. */

@@ -1,13 +1,17 @@
-/* The bytes of a segment: headers of segment, frame and record, and their checksums. Pure functions; any thread.
- * docs/storage-format.md is the same in words. All numbers little-endian, everything at multiples of 8 from the segment's begin.
+/* The bytes of a segment: headers of segment, frame and record, and their checksums. Pure
+ * functions; any thread. docs/storage-format.md is the same in words. All numbers little-endian,
+ * everything at multiples of 8 from the segment's begin.
  *
- *   segment header, 64 bytes:  magic[8] u32 version u32 zero u64 number u64 segment_bytes u64 zero[3] u64 sum (XXH3 of the 56 before)
+ *   segment header, 64 bytes:  magic[8] u32 version u32 zero u64 number u64 segment_bytes
+ *                              u64 zero[3] u64 sum (XXH3 of the 56 before)
  *   frame header, 32 bytes:    u32 kind u32 body_bytes u64 position u64 durable u64 sum
- *   record header, 32 bytes:   u32 meta_bytes u32 data_bytes u8 type u8 zero[7] u64 meta_sum u64 data_sum
+ *   record header, 32 bytes:   u32 meta_bytes u32 data_bytes u8 type u8 zero[7]
+ *                              u64 meta_sum u64 data_sum
  *   then meta, data, zeros up to a multiple of 8.
  *
- * A frame's sum covers its header and the headers of its records; each record header carries the sums of its meta and of its data. So a
- * frame can be verified without reading big data, and one record can be verified without its frame. */
+ * A frame's sum covers its header and the headers of its records; each record header carries the
+ * sums of its meta and of its data. So a frame can be verified without reading big data, and one
+ * record can be verified without its frame. */
 #pragma once
 
 #include "base/bytes.h"
@@ -41,17 +45,20 @@ static inline size_t align8(size_t n) {
 
 void segment_header_put(uint8_t *p, uint64_t number, uint64_t segment_bytes);
 /* OK, ERR_VERSION (a newer format), ERR_CORRUPT. */
-enum err segment_header_get(const uint8_t *p, uint64_t *ret_number, uint64_t *ret_segment_bytes) MUST_CHECK;
+enum err segment_header_get(const uint8_t *p, uint64_t *ret_number,
+                            uint64_t *ret_segment_bytes) MUST_CHECK;
 
 void frame_header_put(uint8_t *p, const struct frame_header *h);
 struct frame_header frame_header_get(const uint8_t *p);
-/* True when kind, position and size can be those of a frame at `position` with `room` bytes left in its segment. */
+/* True when kind, position and size can be those of a frame at `position` with `room` bytes left in
+ * its segment. */
 bool frame_header_plausible(const struct frame_header *h, uint64_t position, uint64_t room);
 
 void record_header_put(uint8_t *p, const struct record_header *h);
 struct record_header record_header_get(const uint8_t *p);
 
-/* Fills in all sums of the frame at p (header and whole body in memory), and `durable`. Returns the frame's bytes. */
+/* Fills in all sums of the frame at p (header and whole body in memory), and `durable`. Returns the
+ * frame's bytes. */
 size_t frame_seal(uint8_t *p, uint64_t durable);
 
 /* True when the record's own sums hold. */

@@ -1,17 +1,21 @@
 /* Appending, committing, cleaning. Invariants:
  *
- * L1  a reply's frame is synced before the reply is sent (the caller waits for log_durable; log_durable only moves in log_batch_done).
- * L2  positions only grow.
- * L3  a frame below a durable position seen in any later frame must be valid: if not, that is corruption, and log_open refuses.
- *     A batch is written only after the batch before it was synced, so each frame carries its own batch's begin as durable position.
- * L4  an invalid frame above every durable position seen is a torn tail: cut off and reported.
- * L5  the segments form one contiguous run, and only the oldest is ever cleaned: its live records are appended again at the tail, and
- *     it is removed once those are durable. So a delete can never be forgotten while the thing it deletes is remembered.
- * L6  a new segment's directory entry is synced before the first frame in it counts as durable.
+ * L1 a reply's frame is synced before the reply is sent (the caller waits for log_durable;
+ *    log_durable only moves in log_batch_done).
+ * L2 positions only grow.
+ * L3 a frame below a durable position seen in any later frame must be valid: if not, that is
+ *    corruption, and log_open refuses. A batch is written only after the batch before it was
+ *    synced, so each frame carries its own batch's begin as durable position.
+ * L4 an invalid frame above every durable position seen is a torn tail: cut off and reported.
+ * L5 the segments form one contiguous run, and only the oldest is ever cleaned: its live records
+ *    are appended again at the tail, and it is removed once those are durable. So a delete can
+ *    never be forgotten while the thing it deletes is remembered.
+ * L6 a new segment's directory entry is synced before the first frame in it counts as durable.
  *
  *   loop thread                                    log thread
  *   frame_begin .. frame_end -> filling
- *   batch_take: filling -> taken    ----------->   batch_write: seal, write, sync, remove what was cleaned, make spares
+ *   batch_take: filling -> taken    ----------->   batch_write: seal, write, sync,
+ *                                                  remove what was cleaned, make spares
  *   batch_done: taken -> free       <-----------
  */
 #include "log/log_int.h"
@@ -53,7 +57,7 @@ static uint64_t offset_of(const struct log *log, uint64_t position) {
     return position % log->segment_bytes;
 }
 
-/* -- chunks ------------------------------------------------------------------------------------- */
+/* -- chunks ---------------------------------------------------------------------------------- */
 
 static void chunk_push(struct chunk_list *list, struct chunk *c) {
     c->next = NULL;
@@ -105,7 +109,7 @@ static void chunks_recycle(struct log *log) {
     log->taken = (struct chunk_list){0};
 }
 
-/* -- room ----------------------------------------------------------------------------------------- */
+/* -- room ------------------------------------------------------------------------------------ */
 
 bool log_has_room(const struct log *log, enum log_use use, size_t bytes) {
     if (!atomic_load_explicit(&log->full, memory_order_acquire))
@@ -128,7 +132,7 @@ bool log_has_room(const struct log *log, enum log_use use, size_t bytes) {
     return need <= room;
 }
 
-/* -- appending -------------------------------------------------------------------------------------- */
+/* -- appending ------------------------------------------------------------------------------- */
 
 size_t log_frame_bytes_max(const struct log *log) {
     return (size_t)log->segment_bytes - SEGMENT_HEADER_BYTES - 2 * FRAME_HEADER_BYTES;
@@ -155,7 +159,8 @@ static void append_bare_frame(struct log *log, uint32_t kind) {
 }
 
 static void roll(struct log *log) {
-    uint64_t number = segment_of(log, log->end) + 1; /* before the end frame, which may fill it up */
+    /* before the end frame, which may fill it up */
+    uint64_t number = segment_of(log, log->end) + 1;
     append_bare_frame(log, FRAME_END);
     log->end = number * log->segment_bytes;
     struct chunk *c = chunk_new(log, log->end, SEGMENT_HEADER_BYTES);
@@ -178,8 +183,7 @@ void log_frame_begin(struct log *log, size_t bytes_max) {
     struct chunk *c = chunk_for(log, bytes);
     log->frame = c->p + c->n;
     log->frame_bytes_max = bytes;
-    frame_header_put(log->frame,
-                     &(struct frame_header){.kind = FRAME_DATA, .position = log->end});
+    frame_header_put(log->frame, &(struct frame_header){.kind = FRAME_DATA, .position = log->end});
 }
 
 uint64_t log_record_append(struct log *log, uint8_t type, struct span meta, const struct span *data,
@@ -233,7 +237,7 @@ void log_look_for_room(struct log *log) {
     log->look_for_room = true;
 }
 
-/* -- reading ------------------------------------------------------------------------------------------ */
+/* -- reading --------------------------------------------------------------------------------- */
 
 static const uint8_t *in_memory(const struct chunk_list *list, uint64_t position) {
     for (const struct chunk *c = list->first; c; c = c->next)
@@ -257,7 +261,8 @@ void log_damaged(const struct log *log, uint64_t position, const char *what) {
               what, name, offset_of(log, position));
 }
 
-/* Copies from memory what is not yet on disk; false when it is. All but the sums: the log thread may be writing those. */
+/* Copies from memory what is not yet on disk; false when it is. All but the sums: the log thread
+ * may be writing those. */
 static bool read_memory(const struct log *log, uint64_t position, uint8_t *p, size_t bytes) {
     if (position < log->durable)
         return false;
@@ -310,7 +315,7 @@ uint8_t log_record_read(struct log *log, uint64_t position, size_t bytes, struct
     return h.type;
 }
 
-/* -- committing ----------------------------------------------------------------------------------------- */
+/* -- committing ------------------------------------------------------------------------------ */
 
 uint64_t log_end(const struct log *log) {
     return log->end;
@@ -387,7 +392,8 @@ enum err log_spares_fill(struct log *log) {
     return OK;
 }
 
-/* Turns a spare into segment `number` (L6: its directory entry is synced before anything is written to it). */
+/* Turns a spare into segment `number` (L6: its directory entry is synced before anything is written
+ * to it). */
 static enum err segment_make(struct log *log, uint64_t number, int *ret_handle) {
     if (atomic_load(&log->spares) == 0) {
         enum err e = spare_make(log);
@@ -456,8 +462,8 @@ static enum err write_chunks(struct log *log) {
         enum err e = handle_for(log, number, &handle);
         if (e != OK)
             return e;
-        int w = log->io->write(log->io_ctx, handle, (int64_t)offset_of(log, c->position), c->p,
-                               c->n);
+        int w =
+            log->io->write(log->io_ctx, handle, (int64_t)offset_of(log, c->position), c->p, c->n);
         if (w < 0)
             return err_of(w);
         log->batch_stats.written_bytes += c->n;
@@ -465,7 +471,8 @@ static enum err write_chunks(struct log *log) {
     return handle >= 0 ? sync_handle(log, handle) : OK;
 }
 
-/* Oldest first, each removal on disk before the next, so that a crash leaves a contiguous run (L5). */
+/* Oldest first, each removal on disk before the next, so that a crash leaves a contiguous run (L5).
+ */
 static enum err remove_dropped(struct log *log) {
     struct segments *d = &log->dropping;
     while (d->count > 0) {
@@ -489,7 +496,8 @@ enum err log_batch_write(struct log *log) {
     assert(log->batch_out);
     enum err e = write_chunks(log);
     if (e == ERR_DISK_FULL && log->dropping.count > 0) {
-        /* What is being removed was durable elsewhere before this batch: it may make the room that is missing. */
+        /* What is being removed was durable elsewhere before this batch: it may make the room that
+         * is missing. */
         e = remove_dropped(log);
         if (e == OK)
             e = write_chunks(log);
@@ -517,7 +525,7 @@ void log_batch_done(struct log *log) {
     chunks_recycle(log);
 }
 
-/* -- cleaning --------------------------------------------------------------------------------------------- */
+/* -- cleaning -------------------------------------------------------------------------------- */
 
 uint64_t log_oldest(const struct log *log) {
     return log->segments.items[0].number;

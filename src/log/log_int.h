@@ -1,4 +1,5 @@
-/* What log.c (appending and committing) and log_open.c (reading and repairing) share. Not for others. */
+/* What log.c (appending and committing) and log_open.c (reading and repairing) share. Not for
+ * others. */
 #pragma once
 
 #include "log/format.h"
@@ -7,7 +8,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define LOG_SPARES 2 /* segments made ahead: one to go on with, one as the reserve of a full disk */
+#define LOG_SPARES                                                                                 \
+    2 /* segments made ahead: one to go on with, one as the reserve of a full disk  \
+                      */
 #define LOG_NAME_BYTES 48
 
 struct segment {
@@ -56,12 +59,13 @@ struct log {
     uint64_t clean_position;
     struct log_stats stats;
 
-    /* handed over with a batch: written by the loop thread before, by the log thread while it is out */
+    /* handed over with a batch: written by the loop thread before, by the log thread while it is
+     * out */
     uint64_t batch_begin;
-    struct segment batch_segment;  /* the newest there was before this batch; number 0 = none */
-    struct log_stats batch_stats;  /* what the log thread did since the start */
-    struct segments made;     /* by this batch */
-    struct segments dropping; /* to be removed with this batch */
+    struct segment batch_segment; /* the newest there was before this batch; number 0 = none */
+    struct log_stats batch_stats; /* what the log thread did since the start */
+    struct segments made;         /* by this batch */
+    struct segments dropping;     /* to be removed with this batch */
 
     /* log thread */
     uint64_t spare_serial;
@@ -77,5 +81,6 @@ void segments_add(struct segments *s, uint64_t number, int handle);
 /* Ends the process: what was on disk is not what is read now. */
 _Noreturn void log_damaged(const struct log *log, uint64_t position, const char *what);
 
-/* Makes spares up to LOG_SPARES; sets `full` when there is no room. An error only for what is not lack of room. */
+/* Makes spares up to LOG_SPARES; sets `full` when there is no room. An error only for what is not
+ * lack of room. */
 enum err log_spares_fill(struct log *log) MUST_CHECK;

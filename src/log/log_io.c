@@ -86,8 +86,7 @@ static int posix_read(void *ctx, int handle, int64_t offset, void *p, size_t n) 
 static int posix_write(void *ctx, int handle, int64_t offset, const void *p, size_t n) {
     (void)ctx;
     for (size_t done = 0; done < n;) {
-        ssize_t put =
-            pwrite(handle, (const uint8_t *)p + done, n - done, offset + (int64_t)done);
+        ssize_t put = pwrite(handle, (const uint8_t *)p + done, n - done, offset + (int64_t)done);
         if (put < 0 && errno == EINTR)
             continue;
         if (put <= 0)

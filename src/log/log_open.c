@@ -1,4 +1,5 @@
-/* Opening a directory: finding the segments, reading every frame, telling a torn tail from corruption (L3, L4, L5), repairing the tail. */
+/* Opening a directory: finding the segments, reading every frame, telling a torn tail from
+ * corruption (L3, L4, L5), repairing the tail. */
 #include "log/log_int.h"
 #include "log/scan.h"
 
@@ -23,8 +24,8 @@ struct opening {
     uint64_t durable_max;
 };
 
-__attribute__((format(printf, 3, 4))) static enum err
-trouble(struct opening *o, enum err e, const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static enum err trouble(struct opening *o, enum err e,
+                                                              const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(o->trouble->text, sizeof o->trouble->text, format, args);
@@ -36,7 +37,7 @@ static enum err io_trouble(struct opening *o, const char *what, const char *name
     return trouble(o, ERR_IO, "cannot %s %s: %s", what, name, strerror(-e));
 }
 
-/* -- finding the files ------------------------------------------------------------------------------ */
+/* -- finding the files ----------------------------------------------------------------------- */
 
 static void found_file(void *arg, const char *name, int64_t size) {
     struct opening *o = arg;
@@ -93,7 +94,7 @@ static enum err open_segments(struct opening *o) {
     return OK;
 }
 
-/* -- headers ------------------------------------------------------------------------------------------ */
+/* -- headers --------------------------------------------------------------------------------- */
 
 static uint64_t begin_of(const struct opening *o, size_t i) {
     return o->log->segments.items[i].number * o->log->segment_bytes;
@@ -112,7 +113,8 @@ static enum err read_header(struct opening *o, size_t i) {
     uint64_t number, segment_bytes;
     enum err e = segment_header_get(p, &number, &segment_bytes);
     if (e == ERR_VERSION)
-        return trouble(o, e, "%s was written by a newer version of nixie (this one reads format %d)",
+        return trouble(o, e,
+                       "%s was written by a newer version of nixie (this one reads format %d)",
                        name, LOG_FORMAT_VERSION);
     if (e == OK && number == o->log->segments.items[i].number &&
         segment_bytes >= LOG_SEGMENT_BYTES_MIN && segment_bytes <= UINT32_MAX &&
@@ -141,8 +143,8 @@ static enum err drop_last_segment(struct opening *o) {
     return e < 0 ? io_trouble(o, "remove", name, e) : OK;
 }
 
-/* The newest segments may have been made, and even written in part, when the power went: without a header, and with nothing in them that
- * was ever seen durable, they hold nothing (L4). */
+/* The newest segments may have been made, and even written in part, when the power went: without a
+ * header, and with nothing in them that was ever seen durable, they hold nothing (L4). */
 static enum err drop_unwritten_segments(struct opening *o) {
     struct segments *s = &o->log->segments;
     while (s->count > 1) {
@@ -164,10 +166,11 @@ static enum err drop_unwritten_segments(struct opening *o) {
     return OK;
 }
 
-/* -- frames -------------------------------------------------------------------------------------------- */
+/* -- frames ---------------------------------------------------------------------------------- */
 
-/* True when all of segment i is known to be on disk: a batch syncs each segment before it writes the first frame of the next one, so the
- * head of that frame says so (`durable` is 0 when nothing is ever synced). Then the big data of segment i need not be read. */
+/* True when all of segment i is known to be on disk: a batch syncs each segment before it writes
+ * the first frame of the next one, so the head of that frame says so (`durable` is 0 when nothing
+ * is ever synced). Then the big data of segment i need not be read. */
 static bool is_trusted(struct opening *o, size_t i) {
     if (!o->repair || i + 1 >= o->log->segments.count)
         return false;
@@ -180,7 +183,8 @@ static bool is_trusted(struct opening *o, size_t i) {
     return scan_frames(&s) != SCAN_BAD && s.durable_max > 0;
 }
 
-/* There is no valid frame at segment i, offset: torn or corrupt? L3: any valid frame behind it that saw it durable. */
+/* There is no valid frame at segment i, offset: torn or corrupt? L3: any valid frame behind it that
+ * saw it durable. */
 static enum err judge(struct opening *o, size_t i, uint64_t offset) {
     uint64_t position = begin_of(o, i) + offset, found;
     for (size_t k = i; k < o->log->segments.count; k++) {
@@ -205,7 +209,8 @@ static enum err judge(struct opening *o, size_t i, uint64_t offset) {
 
 #define TAIL_STEP ((uint64_t)4096)
 
-/* Measures what is torn (up to the last byte that is not zero) and, when repairing, puts zeros there. */
+/* Measures what is torn (up to the last byte that is not zero) and, when repairing, puts zeros
+ * there. */
 static enum err cut_tail(struct opening *o, size_t i, uint64_t offset) {
     int handle = o->log->segments.items[i].handle;
     window_file(&o->window, handle, o->log->segment_bytes);
@@ -266,13 +271,15 @@ static enum err read_segment(struct opening *o, size_t i, bool *ret_last) {
     log_segment_name(name, o->log->segments.items[i].number);
     if (stop == SCAN_READER)
         return trouble(o, s.error,
-                       "file %s, offset %" PRIu64 ": a frame is whole but its records make no sense",
+                       "file %s, offset %" PRIu64
+                       ": a frame is whole but its records make no sense",
                        name, s.offset);
     if (stop == SCAN_IO)
         return io_trouble(o, "read", name, o->window.error);
     *ret_last = true;
     if (stop == SCAN_END) {
-        /* The next segment was not yet made: it will be, by the next batch. The end frame is written again then. */
+        /* The next segment was not yet made: it will be, by the next batch. The end frame is
+         * written again then. */
         o->findings->end = begin_of(o, i) + s.offset;
         return o->repair ? cut_tail(o, i, s.offset) : OK;
     }
@@ -284,8 +291,8 @@ static enum err read_segment(struct opening *o, size_t i, bool *ret_last) {
     return e;
 }
 
-/* Writes again what is above every durable position seen: if a sync failed before, the kernel may hold it for clean, and no sync would
- * bring it to the disk. */
+/* Writes again what is above every durable position seen: if a sync failed before, the kernel may
+ * hold it for clean, and no sync would bring it to the disk. */
 static int write_again(struct opening *o, size_t i) {
     uint64_t begin = begin_of(o, i), at = 0, end = o->log->segment_bytes;
     if (o->durable_max > begin)
@@ -307,7 +314,8 @@ static int write_again(struct opening *o, size_t i) {
     return 0;
 }
 
-/* What was read may be in the page cache only (the process was killed, not the machine): nobody may see it before it is on disk. */
+/* What was read may be in the page cache only (the process was killed, not the machine): nobody may
+ * see it before it is on disk. */
 static enum err sync_all(struct opening *o) {
     for (size_t i = 0; i < o->log->segments.count; i++) {
         if (begin_of(o, i) + o->log->segment_bytes <= o->durable_max)
@@ -323,7 +331,7 @@ static enum err sync_all(struct opening *o) {
     return e < 0 ? io_trouble(o, "sync", "the data directory", e) : OK;
 }
 
-/* -- the whole -------------------------------------------------------------------------------------------- */
+/* -- the whole ------------------------------------------------------------------------------- */
 
 /* Under another name first: a segment is never seen before it is whole. */
 static enum err begin_new(struct opening *o) {

@@ -10,7 +10,8 @@
 
 #define RETRY_MS 200 /* a batch that found no room is tried again after this */
 
-/* idle -> (push) -> work -> (log thread) -> written -> (collect) -> idle; a full disk keeps it in work. */
+/* idle -> (push) -> work -> (log thread) -> written -> (collect) -> idle; a full disk keeps it in
+ * work. */
 enum stage { STAGE_IDLE, STAGE_WORK, STAGE_WRITTEN, STAGE_FAILED };
 
 struct log_thread {

@@ -1,14 +1,17 @@
-/* The log thread: takes batches from the log, writes and syncs them, wakes the loop. While one batch is being synced the next fills: group
- * commit with no timer, the batch's size set by the disk's own latency. Its functions are called on the loop thread. */
+/* The log thread: takes batches from the log, writes and syncs them, wakes the loop. While one
+ * batch is being synced the next fills: group commit with no timer, the batch's size set by the
+ * disk's own latency. Its functions are called on the loop thread. */
 #pragma once
 
 #include "log/log.h"
 
 struct log_thread;
 
-/* Starts the thread. `wake` is called on the log thread when a batch was written: it must get log_thread_collect called on the loop. */
+/* Starts the thread. `wake` is called on the log thread when a batch was written: it must get
+ * log_thread_collect called on the loop. */
 struct log_thread *log_thread_new(struct log *log, void (*wake)(void *ctx), void *ctx);
-/* Waits for the batch that is out, collects it, ends the thread. What was not yet taken stays unwritten. */
+/* Waits for the batch that is out, collects it, ends the thread. What was not yet taken stays
+ * unwritten. */
 void log_thread_free(struct log_thread *t);
 
 /* Hands over what was appended, when the thread is free; cheap when there is nothing. */

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* -- a cursor over meta ------------------------------------------------------------------------------ */
+/* -- a cursor over meta ---------------------------------------------------------------------- */
 
 struct out {
     uint8_t *p;
@@ -97,7 +97,7 @@ static enum err done(const struct in *in, struct span data_left) {
 
 static const struct span no_data = {0};
 
-/* -- parts --------------------------------------------------------------------------------------------- */
+/* -- parts ----------------------------------------------------------------------------------- */
 
 static void ledger_put(struct out *o, const struct ledger *l) {
     put64(o, l->accepted);
@@ -225,7 +225,7 @@ static struct record_event event_get(struct in *in, struct span *data) {
     return e;
 }
 
-/* -- records ------------------------------------------------------------------------------------------- */
+/* -- records --------------------------------------------------------------------------------- */
 
 size_t record_engine_put(uint8_t meta[static RECORD_META_MAX], const struct record_engine *r) {
     struct out o = {meta, 0};

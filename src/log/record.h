@@ -1,8 +1,10 @@
-/* The records of the engine and their bytes. Each is an after-image keyed by message id or queue id, never "run this verb again".
- * Pure functions; any thread. Reading checks every length: a record that makes no sense is ERR_CORRUPT, never a crash.
+/* The records of the engine and their bytes. Each is an after-image keyed by message id or queue
+ * id, never "run this verb again". Pure functions; any thread. Reading checks every length: a
+ * record that makes no sense is ERR_CORRUPT, never a crash.
  *
- * What is counted in a queue's ledger follows from the record alone (its queue, event and state), not from what is known of the message:
- * so a record counts the same whether or not the message's own image was already cleaned away. */
+ * What is counted in a queue's ledger follows from the record alone (its queue, event and state),
+ * not from what is known of the message: so a record counts the same whether or not the message's
+ * own image was already cleaned away. */
 #pragma once
 
 #include "base/hash.h"
@@ -55,7 +57,8 @@ struct message_image {
     bool is_retry; /* next_at is set by a failure */
     uint32_t deliveries;
     int64_t updated_at;
-    int64_t next_at;    /* pending: claimable from; processing: end of lease; dead: end of retention; 0 = none */
+    /* pending: claimable from; processing: end of lease; dead: end of retention; 0 = none */
+    int64_t next_at;
     int64_t expires_at; /* end of its time to live; 0 = none */
     int64_t died_at;    /* 0 = not dead */
     uint64_t dead_seq;
@@ -109,8 +112,9 @@ struct record_gone {
     const uint64_t *ids;
 };
 
-/* Writing: fills `meta` and returns its bytes; the data spans to append, in this order, are the caller's:
- * message: headers, key, payload. state, history: worker, worker_version, error_class, error, detail. Others: none. */
+/* Writing: fills `meta` and returns its bytes; the data spans to append, in this order, are the
+ * caller's: message: headers, key, payload. state, history: worker, worker_version, error_class,
+ * error, detail. Others: none. */
 size_t record_engine_put(uint8_t meta[static RECORD_META_MAX], const struct record_engine *r);
 size_t record_queue_put(uint8_t meta[static RECORD_META_MAX], const struct record_queue *r);
 size_t record_queue_gone_put(uint8_t meta[static RECORD_META_MAX],
@@ -121,14 +125,17 @@ size_t record_gone_put(uint8_t meta[static RECORD_GONE_META_MAX], const struct r
 size_t record_history_put(uint8_t meta[static RECORD_META_MAX], const struct record_history *r);
 size_t record_cleaned_put(uint8_t meta[static RECORD_META_MAX], uint64_t segment);
 
-/* Reading: spans point into meta and data. `data.p` may be NULL (big data left unread): then the data's spans are {NULL, n}. */
+/* Reading: spans point into meta and data. `data.p` may be NULL (big data left unread): then the
+ * data's spans are {NULL, n}. */
 enum err record_engine_get(struct span meta, struct record_engine *ret) MUST_CHECK;
 enum err record_queue_get(struct span meta, struct record_queue *ret) MUST_CHECK;
 enum err record_queue_gone_get(struct span meta, struct record_queue_gone *ret) MUST_CHECK;
-enum err record_message_get(struct span meta, struct span data, struct record_message *ret) MUST_CHECK;
+enum err record_message_get(struct span meta, struct span data,
+                            struct record_message *ret) MUST_CHECK;
 enum err record_state_get(struct span meta, struct span data, struct record_state *ret) MUST_CHECK;
 /* The ids are copied into `ids`, which ret then points to. */
 enum err record_gone_get(struct span meta, uint64_t ids[static RECORD_GONE_IDS],
                          struct record_gone *ret) MUST_CHECK;
-enum err record_history_get(struct span meta, struct span data, struct record_history *ret) MUST_CHECK;
+enum err record_history_get(struct span meta, struct span data,
+                            struct record_history *ret) MUST_CHECK;
 enum err record_cleaned_get(struct span meta, uint64_t *ret_segment) MUST_CHECK;

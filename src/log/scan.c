@@ -32,7 +32,8 @@ static bool frame_small(struct scan *s, const struct frame_header *h) {
     return true;
 }
 
-/* A big frame, record by record, leaving big data unread. Twice: a frame is applied whole or not at all. */
+/* A big frame, record by record, leaving big data unread. Twice: a frame is applied whole or not at
+ * all. */
 static bool frame_big(struct scan *s, const struct frame_header *h, bool hand_out) {
     const uint8_t *p = window_at(s->window, s->offset, FRAME_HEADER_BYTES);
     if (!p)

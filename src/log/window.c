@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Read ahead: more each time while reading goes straight on, little after a jump over what is not wanted. */
+/* Read ahead: more each time while reading goes straight on, little after a jump over what is not
+ * wanted. */
 #define AHEAD_MIN ((size_t)16 * 1024)
 #define AHEAD_MAX ((size_t)1024 * 1024)
 

@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* -- errors ------------------------------------------------------------------------------------ */
+/* -- errors ---------------------------------------------------------------------------------- */
 
-/* Appends as much of `text` as fits, without cutting a character in two: names of members come from outside. */
+/* Appends as much of `text` as fits, without cutting a character in two: names of members come from
+ * outside. */
 static void append_cut(char *out, size_t size, size_t *n, const char *text) {
     struct span cut = span_cut_utf8(span_str(text), size - 1 - *n);
     if (cut.n > 0)
@@ -38,7 +39,7 @@ void field_error_add(struct field_errors *e, const char *prefix, const char *fie
     append_cut(item->message, sizeof item->message, &n, text);
 }
 
-/* -- members ----------------------------------------------------------------------------------- */
+/* -- members --------------------------------------------------------------------------------- */
 
 static int64_t read_int(const struct fields *f, const char *name, const struct json *v, int64_t low,
                         int64_t high, int64_t fallback) {
@@ -132,7 +133,7 @@ int field_choice(const struct fields *f, const char *name, const char *const nam
     return fallback;
 }
 
-/* -- unknown members --------------------------------------------------------------------------- */
+/* -- unknown members ------------------------------------------------------------------------- */
 
 struct known {
     const struct fields *fields;

@@ -1,4 +1,5 @@
-/* What a message is, in plain structs: the words of design and API, and nothing that acts. Any thread. */
+/* What a message is, in plain structs: the words of design and API, and nothing that acts. Any
+ * thread. */
 #pragma once
 
 #include "base/bytes.h"

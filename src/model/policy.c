@@ -50,7 +50,7 @@ bool policy_equal(const struct policy *a, const struct policy *b) {
            a->keep_succeeded_max == b->keep_succeeded_max && a->keep_dead_ms == b->keep_dead_ms;
 }
 
-/* -- backoff ----------------------------------------------------------------------------------- */
+/* -- backoff --------------------------------------------------------------------------------- */
 
 static int64_t exponential_ms(const struct backoff *b, unsigned n) {
     double wait_ms = (double)b->base_ms, factor = b->factor_milli / 1000.0;
@@ -101,7 +101,7 @@ int64_t backoff_delay_ms(const struct backoff *b, unsigned n, uint64_t random) {
     return (int64_t)wait;
 }
 
-/* -- reading ----------------------------------------------------------------------------------- */
+/* -- reading --------------------------------------------------------------------------------- */
 
 static void read_list(const struct fields *f, struct backoff *b) {
     const struct json *list = json_get(f->object, "list_seconds");
@@ -219,7 +219,7 @@ struct policy policy_from_json(const struct json *v, struct field_errors *errors
     return p;
 }
 
-/* -- writing ----------------------------------------------------------------------------------- */
+/* -- writing --------------------------------------------------------------------------------- */
 
 /* A number of thousandths as the number it is: 2000 is 2, 1500 is 1.5. */
 static void put_milli(struct json_writer *w, const char *name, int64_t milli) {

@@ -1,4 +1,5 @@
-/* A queue's policy: what it does when nobody says otherwise. Plain data, its defaults, its JSON form. Any thread. */
+/* A queue's policy: what it does when nobody says otherwise. Plain data, its defaults, its JSON
+ * form. Any thread. */
 #pragma once
 
 #include "base/json.h"
@@ -26,7 +27,7 @@ struct policy {
     struct backoff backoff;
     int64_t lease_ms;
     int64_t delay_ms;
-    int64_t ttl_ms;                  /* 0 = none */
+    int64_t ttl_ms;                   /* 0 = none */
     uint64_t messages_max, bytes_max; /* 0 = none */
     int64_t idempotency_window_ms;
     int64_t keep_succeeded_ms;
@@ -37,10 +38,11 @@ struct policy {
 struct policy policy_default(void);
 bool policy_equal(const struct policy *a, const struct policy *b);
 
-/* How long failure number n (1 for the first) waits. `random` is used when there is jitter. The result is within 0 .. one year. */
+/* How long failure number n (1 for the first) waits. `random` is used when there is jitter. The
+ * result is within 0 .. one year. */
 int64_t backoff_delay_ms(const struct backoff *b, unsigned n, uint64_t random);
 
-/* Reads the JSON object of docs/http-api.md; members not given keep their defaults. Problems are added to `errors`;
- * the result is only good when there are none. */
+/* Reads the JSON object of docs/http-api.md; members not given keep their defaults. Problems are
+ * added to `errors`; the result is only good when there are none. */
 struct policy policy_from_json(const struct json *v, struct field_errors *errors);
 void policy_to_json(const struct policy *p, struct json_writer *w);

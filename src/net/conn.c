@@ -46,7 +46,7 @@ enum close_reason conn_reason_of(int uv_error) {
     }
 }
 
-/* -- small things ------------------------------------------------------------------------------ */
+/* -- small things ---------------------------------------------------------------------------- */
 
 void *conn_user(const struct conn *c) {
     return c->user;
@@ -68,7 +68,7 @@ bool conn_is_ended(const struct conn *c) {
     return c->ended;
 }
 
-/* -- the list of connections to be looked at --------------------------------------------------- */
+/* -- the list of connections to be looked at ------------------------------------------------- */
 
 void conn_schedule(struct conn *c) {
     if (c->ready_link != NULL || c->closing)
@@ -92,7 +92,8 @@ static void unschedule(struct conn *c) {
 
 static void pump(struct conn *c);
 
-/* What is scheduled meanwhile waits for the next turn, so that two connections cannot keep the loop busy between them. */
+/* What is scheduled meanwhile waits for the next turn, so that two connections cannot keep the loop
+ * busy between them. */
 void conn_run_ready(struct loop *l) {
     struct conn *first = l->ready;
     l->ready = NULL;
@@ -105,7 +106,7 @@ void conn_run_ready(struct loop *l) {
     }
 }
 
-/* -- input ------------------------------------------------------------------------------------- */
+/* -- input ----------------------------------------------------------------------------------- */
 
 static bool is_held(const struct conn *c) {
     return c->paused || c->over_high;
@@ -346,7 +347,7 @@ void conn_resume(struct conn *c) {
         conn_update_reading(c);
 }
 
-/* -- life -------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------ */
 
 static void on_closed(uv_handle_t *handle) {
     struct conn *c = handle->data;

@@ -1,4 +1,5 @@
-/* The inside of a connection, shared by conn.c (life and input), conn_out.c (output) and listener.c. Loop thread.
+/* The inside of a connection, shared by conn.c (life and input), conn_out.c (output) and
+ * listener.c. Loop thread.
  *
  * A connection's life:
  *
@@ -6,10 +7,13 @@
  *       \--conn_close_after_flush--> finishing --sent, peer ended or time is up--^
  *
  * Invariants:
- * C1 `closing` and `finishing` never become false again; a protocol is called in neither, but for closed() on the way into `closing`.
- * C2 The memory lives until libuv's close callback, which runs only from the loop itself: code that called a protocol may still look at
- *    the connection's flags afterwards, and a list of connections may be walked while they close.
- * C3 Between two callbacks from libuv, `unread` lies in `in` or is empty; within one it may lie in the loop's shared memory.
+ * C1 `closing` and `finishing` never become false again; a protocol is called in neither, but for
+ *    closed() on the way into `closing`.
+ * C2 The memory lives until libuv's close callback, which runs only from the loop itself: code
+ *    that called a protocol may still look at the connection's flags afterwards, and a list of
+ *    connections may be walked while they close.
+ * C3 Between two callbacks from libuv, `unread` lies in `in` or is empty; within one it may lie in
+ *    the loop's shared memory.
  * C4 While `sending` is set, libuv owns bytes of this connection, and `out` waits behind them. */
 #pragma once
 
@@ -23,8 +27,9 @@ enum {
     CONN_KEEP_BYTES = 64 * 1024, /* a buffer that grew larger is freed as soon as it is empty */
     CONN_PAUSED_IN_BYTES = 16 * 1024, /* read ahead while paused, to notice a closing peer */
     CONN_FINISH_MS = 5000,            /* to send the rest and wait for the peer's end, in all */
-    /* Input thrown away while finishing. Closing a socket with unread input resets it, and the peer may lose the reply before it has read
-     * it; many clients read the reply only when they have sent their whole body. */
+    /* Input thrown away while finishing. Closing a socket with unread input resets it, and the peer
+     * may lose the reply before it has read it; many clients read the reply only when they have
+     * sent their whole body. */
     CONN_LINGER_BYTES = 32 * 1024 * 1024,
 };
 
@@ -72,7 +77,7 @@ struct conn {
     uv_tcp_t tcp;
 };
 
-/* -- conn.c ----------------------------------------------------------------------------------------------------------------------- */
+/* -- conn.c ---------------------------------------------------------------------------------- */
 
 /* Takes over fd (closed on failure) and calls opened(). */
 void conn_accept(struct listener *listener, int fd, const char *peer);
@@ -86,14 +91,15 @@ void conn_update_reading(struct conn *c);
 void conn_finish_step(struct conn *c);
 enum close_reason conn_reason_of(int uv_error);
 
-/* -- conn_out.c ------------------------------------------------------------------------------------------------------------------- */
+/* -- conn_out.c ------------------------------------------------------------------------------ */
 
-/* Sends all of b, which is empty afterwards: what the socket does not take now has moved to c->sending. */
+/* Sends all of b, which is empty afterwards: what the socket does not take now has moved to
+ * c->sending. */
 void conn_send(struct conn *c, struct buf *b);
 /* The last bytes of a TLS session, as far as the socket takes them at once. */
 void conn_send_tls_end(struct conn *c);
 
-/* -- listener.c ------------------------------------------------------------------------------------------------------------------- */
+/* -- listener.c ------------------------------------------------------------------------------ */
 
 void listener_add(struct listener *l, struct conn *c);
 /* It counts no more, but stays on the list. */

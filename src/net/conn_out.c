@@ -1,5 +1,5 @@
-/* A connection's output. The common reply is one write call on a socket with room; only what does not fit goes through libuv's queue, in
- * memory handed over to it. */
+/* A connection's output. The common reply is one write call on a socket with room; only what does
+ * not fit goes through libuv's queue, in memory handed over to it. */
 #include "base/mem.h"
 #include "net/conn.h"
 #include "net/conn_internal.h"
@@ -9,7 +9,8 @@
 enum {
     TLS_CHUNK_BYTES =
         48 * 1024, /* encrypted at a time, so that a slow reader's reply is not held twice */
-    /* What a TLS session answers by itself while the peer reads nothing (key updates): more is an attack. */
+    /* What a TLS session answers by itself while the peer reads nothing (key updates): more is an
+       attack. */
     QUEUED_BYTES_MAX = 64 * 1024,
 };
 
@@ -41,7 +42,7 @@ static void fail(struct conn *c, int uv_error) {
     conn_schedule(c);
 }
 
-/* -- the slow way ------------------------------------------------------------------------------ */
+/* -- the slow way ---------------------------------------------------------------------------- */
 
 static void sending_free(struct sending *s) {
     buf_release(&s->bytes);
@@ -94,7 +95,7 @@ static void on_written(uv_write_t *req, int status) {
         all_sent(c);
 }
 
-/* -- the fast way ------------------------------------------------------------------------------ */
+/* -- the fast way ---------------------------------------------------------------------------- */
 
 static void send_later(struct conn *c, struct buf *b, size_t from) {
     struct sending *s = mem_alloc(sizeof *s);

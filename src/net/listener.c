@@ -1,5 +1,6 @@
-/* Listening sockets. They are polled and accepted here rather than by libuv, so that running out of descriptors is a pause: the connections
- * wait in the kernel's queue, where libuv would drop them. */
+/* Listening sockets. They are polled and accepted here rather than by libuv, so that running out of
+ * descriptors is a pause: the connections wait in the kernel's queue, where libuv would drop them.
+ */
 #include "base/logging.h"
 #include "base/mem.h"
 #include "net/conn.h"
@@ -49,7 +50,7 @@ static void on_handle_closed(uv_handle_t *handle) {
     unref(handle->data);
 }
 
-/* -- its connections --------------------------------------------------------------------------- */
+/* -- its connections ------------------------------------------------------------------------- */
 
 void listener_add(struct listener *l, struct conn *c) {
     c->next = l->conns;
@@ -91,7 +92,7 @@ struct loop *listener_loop(const struct listener *l) {
     return l->loop;
 }
 
-/* -- accepting --------------------------------------------------------------------------------- */
+/* -- accepting ------------------------------------------------------------------------------- */
 
 union address {
     struct sockaddr_storage storage;
@@ -165,7 +166,7 @@ static void on_sweep(uv_timer_t *handle) {
     }
 }
 
-/* -- life -------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------ */
 
 static bool is_everywhere(const char *host) {
     return host == NULL || host[0] == '\0' || strcmp(host, "*") == 0;

@@ -1,5 +1,6 @@
-/* A turn of libuv 1.x is: timers, idle, prepare, poll, check, closing. The turn hook is the prepare handle: it runs after the sockets (poll)
- * and the timers, and before the loop waits again, so that nothing they caused is left lying while the loop sleeps. */
+/* A turn of libuv 1.x is: timers, idle, prepare, poll, check, closing. The turn hook is the prepare
+ * handle: it runs after the sockets (poll) and the timers, and before the loop waits again, so that
+ * nothing they caused is left lying while the loop sleeps. */
 #include "net/loop.h"
 
 #include "base/mem.h"
@@ -9,7 +10,8 @@
 #include <signal.h>
 #include <stdlib.h>
 
-/* A chunk of output as it is encrypted (64 KiB and the records' overhead), or a flight of a handshake. */
+/* A chunk of output as it is encrypted (64 KiB and the records' overhead), or a flight of a
+ * handshake. */
 enum { WIRE_BYTES_MAX = 1024 * 1024 };
 
 struct loop_signal {
@@ -19,7 +21,7 @@ struct loop_signal {
     struct loop_signal *next;
 };
 
-/* -- a turn ------------------------------------------------------------------------------------ */
+/* -- a turn ---------------------------------------------------------------------------------- */
 
 static void on_idle(uv_idle_t *handle) {
     uv_idle_stop(handle);
@@ -43,7 +45,7 @@ static void on_async(uv_async_t *handle) {
         l->on_wake(l->on_wake_ctx);
 }
 
-/* -- life -------------------------------------------------------------------------------------- */
+/* -- life ------------------------------------------------------------------------------------ */
 
 struct loop *loop_new(void) {
     struct loop *l = mem_alloc(sizeof *l);
@@ -105,7 +107,7 @@ void loop_stop(struct loop *l) {
     uv_stop(&l->uv);
 }
 
-/* -- hooks ------------------------------------------------------------------------------------- */
+/* -- hooks ----------------------------------------------------------------------------------- */
 
 void loop_on_turn(struct loop *l, void (*f)(void *ctx), void *ctx) {
     l->on_turn = f;
@@ -143,7 +145,7 @@ void loop_on_signal(struct loop *l, int signal, void (*f)(void *ctx, int signal)
     l->signals = s;
 }
 
-/* -- timers ------------------------------------------------------------------------------------ */
+/* -- timers ---------------------------------------------------------------------------------- */
 
 static void on_timer(uv_timer_t *handle) {
     struct loop_timer *t = handle->data;

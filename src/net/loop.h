@@ -1,4 +1,5 @@
-/* The loop: libuv behind a small face, so that only src/net/ knows it. Loop thread, except loop_wake. */
+/* The loop: libuv behind a small face, so that only src/net/ knows it. Loop thread, except
+ * loop_wake. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,19 +14,22 @@ void loop_free(struct loop *l);
 void loop_run(struct loop *l);
 void loop_stop(struct loop *l);
 
-/* Calls f once a turn, after all sockets of that turn were served and before waiting for the next (one such hook a loop). */
+/* Calls f once a turn, after all sockets of that turn were served and before waiting for the next
+ * (one such hook a loop). */
 void loop_on_turn(struct loop *l, void (*f)(void *ctx), void *ctx);
 /* Makes sure another turn comes at once, without waiting. */
 void loop_again(struct loop *l);
 
-/* From any thread: f runs on the loop thread soon (one such hook a loop; many wakes may become one call). */
+/* From any thread: f runs on the loop thread soon (one such hook a loop; many wakes may become one
+ * call). */
 void loop_on_wake(struct loop *l, void (*f)(void *ctx), void *ctx);
 void loop_wake(struct loop *l);
 
 /* A signal, delivered on the loop thread. */
 void loop_on_signal(struct loop *l, int signal, void (*f)(void *ctx, int signal), void *ctx);
 
-/* One-shot timers, embedded in their owner; durations in milliseconds on a clock that never goes back. */
+/* One-shot timers, embedded in their owner; durations in milliseconds on a clock that never goes
+ * back. */
 struct loop_timer {
     void (*fire)(struct loop_timer *t);
     void *impl; /* the loop's */

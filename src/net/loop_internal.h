@@ -1,5 +1,6 @@
-/* What the files of net/ know of the loop beyond loop.h: libuv's loop, the memory that connections share, and the list of connections that
- * are to be looked at before the loop waits. Loop thread. */
+/* What the files of net/ know of the loop beyond loop.h: libuv's loop, the memory that connections
+ * share, and the list of connections that are to be looked at before the loop waits. Loop thread.
+ */
 #pragma once
 
 #include "base/bytes.h"
@@ -9,7 +10,8 @@
 
 struct conn;
 
-/* One read takes at most this much; shared by all connections, so that an idle one holds no memory for input. */
+/* One read takes at most this much; shared by all connections, so that an idle one holds no memory
+ * for input. */
 #define LOOP_READ_BYTES (64 * 1024)
 
 struct loop_signal;

@@ -1,5 +1,6 @@
-/* OpenSSL reads from and writes to memory through a BIO of our own: the span that was just received, and the buffer that is about to be sent.
- * OpenSSL reads no further than the record it needs, so a session holds bytes of its own only while the plain side has no room. */
+/* OpenSSL reads from and writes to memory through a BIO of our own: the span that was just
+ * received, and the buffer that is about to be sent. OpenSSL reads no further than the record it
+ * needs, so a session holds bytes of its own only while the plain side has no room. */
 #include "net/tls.h"
 
 #include "base/mem.h"
@@ -35,7 +36,7 @@ struct tls {
     bool failed;
 };
 
-/* -- the BIO ----------------------------------------------------------------------------------- */
+/* -- the BIO --------------------------------------------------------------------------------- */
 
 static int bio_read(BIO *bio, char *p, int n) {
     struct tls *s = BIO_get_data(bio);
@@ -69,7 +70,7 @@ static long bio_ctrl(BIO *bio, int command, long n, void *p) {
     return command == BIO_CTRL_FLUSH ? 1 : 0;
 }
 
-/* -- the context ------------------------------------------------------------------------------- */
+/* -- the context ----------------------------------------------------------------------------- */
 
 static void say(char *error, size_t error_bytes, const char *what, const char *file) {
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
@@ -169,7 +170,7 @@ void tls_context_free(struct tls_context *t) {
         unref(t);
 }
 
-/* -- sessions ---------------------------------------------------------------------------------- */
+/* -- sessions -------------------------------------------------------------------------------- */
 
 struct tls *tls_new(struct tls_context *t) {
     struct tls *s = mem_alloc(sizeof *s);

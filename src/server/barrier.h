@@ -1,4 +1,5 @@
-/* The commit barrier: replies wait here until what they say is on disk. Positions only grow, so the waiters are a queue. Loop thread. */
+/* The commit barrier: replies wait here until what they say is on disk. Positions only grow, so the
+ * waiters are a queue. Loop thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,8 +8,9 @@
 /* Embedded in whoever waits. */
 struct barrier_waiter {
     uint64_t position;
-    void (*done)(struct barrier_waiter *w); /* called once, from the loop, never from barrier_wait */
-    struct barrier_waiter *next, **link;    /* link is NULL when it is not waiting */
+    /* called once, from the loop, never from barrier_wait */
+    void (*done)(struct barrier_waiter *w);
+    struct barrier_waiter *next, **link; /* link is NULL when it is not waiting */
 };
 
 struct barrier {
@@ -18,7 +20,8 @@ struct barrier {
 
 void barrier_init(struct barrier *b);
 
-/* Waits until everything below `position` is durable. The positions of successive calls never go down (assert). */
+/* Waits until everything below `position` is durable. The positions of successive calls never go
+ * down (assert). */
 void barrier_wait(struct barrier *b, struct barrier_waiter *w, uint64_t position);
 /* The waiter is going away; not waiting is fine. */
 void barrier_cancel(struct barrier *b, struct barrier_waiter *w);

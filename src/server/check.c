@@ -1,4 +1,5 @@
-/* `nixie log check DIR`: verifies every frame of a directory that no server has open, and the equation of conservation of what it holds. */
+/* `nixie log check DIR`: verifies every frame of a directory that no server has open, and the
+ * equation of conservation of what it holds. */
 #include "server/serve.h"
 
 #include "base/clock.h"
@@ -9,17 +10,20 @@
 #include <string.h>
 
 static void print_help(void) {
-    printf("usage: nixie log check DIR\n\n"
-           "Reads every byte of the log in a data directory, changes nothing, and says what it found\n"
-           "and where: segments, frames, a torn tail, damage; then checks that the state it leads to is\n"
-           "whole and that nothing was lost in any queue:\n"
-           "  accepted + moved_in = pending + processing + parked + dead\n"
-           "                      + succeeded_total + discarded_total + moved_out\n"
-           "Best run while no server uses the directory: what is being written looks torn.\n\n"
-           "exit status: 0 all is well (a torn tail included); 1 damage, or the equation does not hold;\n"
-           "2 wrong usage\n\n"
-           "example:\n"
-           "  nixie log check /var/lib/nixie\n");
+    printf(
+        "usage: nixie log check DIR\n\n"
+        "Reads every byte of the log in a data directory, changes nothing, and says what it found\n"
+        "and where: segments, frames, a torn tail, damage; then checks that the state it leads to "
+        "is\n"
+        "whole and that nothing was lost in any queue:\n"
+        "  accepted + moved_in = pending + processing + parked + dead\n"
+        "                      + succeeded_total + discarded_total + moved_out\n"
+        "Best run while no server uses the directory: what is being written looks torn.\n\n"
+        "exit status: 0 all is well (a torn tail included); 1 damage, or the equation does not "
+        "hold;\n"
+        "2 wrong usage\n\n"
+        "example:\n"
+        "  nixie log check /var/lib/nixie\n");
 }
 
 struct balance {
@@ -36,8 +40,8 @@ static bool print_queue(void *ctx, const struct queue_view *q) {
     for (size_t i = 0; i < q->name.n; i++)
         putchar(q->name.p[i] < 0x20 || q->name.p[i] == 0x7f ? '?' : q->name.p[i]);
     printf(": %" PRIu64 " accepted + %" PRIu64 " moved in %s %" PRIu64 " pending + %" PRIu64
-           " processing + %" PRIu64 " parked + %" PRIu64 " dead + %" PRIu64
-           " succeeded + %" PRIu64 " discarded + %" PRIu64 " moved out\n",
+           " processing + %" PRIu64 " parked + %" PRIu64 " dead + %" PRIu64 " succeeded + %" PRIu64
+           " discarded + %" PRIu64 " moved out\n",
            l->accepted, l->moved_in, holds ? "=" : "IS NOT", q->count[STATE_PENDING],
            q->count[STATE_PROCESSING], q->count[STATE_PARKED], q->count[STATE_DEAD], l->succeeded,
            l->discarded, l->moved_out);

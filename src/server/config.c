@@ -58,18 +58,18 @@ static const struct row {
     {"idle-timeout", "SECONDS", FLAG_IDLE_TIMEOUT, "for an idle connection (75)"},
     {"data-max-bytes", "BYTES", FLAG_DATA_MAX_BYTES,
      "treat the disk as full when the log takes this much; 0 = the disk decides (0)"},
-    {"segment-bytes", "BYTES", FLAG_SEGMENT_BYTES,
-     "size of a new log's segments, from 256K (64M)"},
+    {"segment-bytes", "BYTES", FLAG_SEGMENT_BYTES, "size of a new log's segments, from 256K (64M)"},
     {"test-clock", NULL, FLAG_TEST_CLOCK, "time moves only by the X-Now header of requests"},
     {"help", NULL, FLAG_HELP, "show this"},
 };
 #define ROWS (sizeof rows / sizeof rows[0])
 
 static void print_help(void) {
-    printf("usage: nixie serve [flags]\n\n"
-           "Serves the queues in a data directory until SIGTERM. Prints \"listening http ADDR:PORT\"\n"
-           "when it is ready. Each flag can be given as NIXIE_<FLAG> in the environment, too\n"
-           "(NIXIE_HTTP, NIXIE_DATA_MAX_BYTES ...).\n\n");
+    printf(
+        "usage: nixie serve [flags]\n\n"
+        "Serves the queues in a data directory until SIGTERM. Prints \"listening http ADDR:PORT\"\n"
+        "when it is ready. Each flag can be given as NIXIE_<FLAG> in the environment, too\n"
+        "(NIXIE_HTTP, NIXIE_DATA_MAX_BYTES ...).\n\n");
     for (size_t i = 0; i < ROWS; i++) {
         char left[48];
         snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].value ? rows[i].value : "");
@@ -79,7 +79,8 @@ static void print_help(void) {
            "  nixie serve --data /var/lib/nixie\n"
            "  nixie serve --http 0.0.0.0:8072 --token-file /etc/nixie/token \\\n"
            "      --tls-cert cert.pem --tls-key key.pem\n\n"
-           "exit status: 0 stopped as asked; 1 could not start or go on; 2 wrong usage; 70 stopped at\n"
+           "exit status: 0 stopped as asked; 1 could not start or go on; 2 wrong usage; 70 stopped "
+           "at\n"
            "once because the disk failed or held damaged data\n");
 }
 
@@ -245,7 +246,7 @@ static bool read_environment(struct config *c) {
         char name[64] = "NIXIE_";
         size_t n = strlen(name);
         for (const char *p = rows[i].name; *p; p++)
-            name[n++] = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
+            name[n++] = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? *p & ~0x20 : *p;
         const char *text = getenv(name);
         if (!text || rows[i].flag == FLAG_HELP)
             continue;
@@ -306,8 +307,9 @@ static bool sensible(const struct config *c) {
         return false;
     }
     if ((int64_t)c->limits.payload_bytes_max + LIMIT_HEADERS + 4096 > c->segment_bytes) {
-        fprintf(stderr, "nixie serve: --payload-max %zu does not fit a segment of %" PRId64
-                        " bytes (--segment-bytes)\n",
+        fprintf(stderr,
+                "nixie serve: --payload-max %zu does not fit a segment of %" PRId64
+                " bytes (--segment-bytes)\n",
                 c->limits.payload_bytes_max, c->segment_bytes);
         return false;
     }

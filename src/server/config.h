@@ -1,4 +1,5 @@
-/* What `nixie serve` is told: flags, each also as NIXIE_<FLAG> in the environment; a flag wins. Start only. */
+/* What `nixie serve` is told: flags, each also as NIXIE_<FLAG> in the environment; a flag wins.
+ * Start only. */
 #pragma once
 
 #include "base/logging.h"
@@ -20,6 +21,7 @@ struct config {
 
 enum config_result { CONFIG_OK, CONFIG_HELP, CONFIG_WRONG };
 
-/* Reads the arguments after "serve". CONFIG_HELP: help was printed to stdout. CONFIG_WRONG: what is wrong was said on stderr. */
+/* Reads the arguments after "serve". CONFIG_HELP: help was printed to stdout. CONFIG_WRONG: what is
+ * wrong was said on stderr. */
 enum config_result config_read(struct config *c, int argc, char **argv);
 void config_release(struct config *c);

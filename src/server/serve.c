@@ -1,8 +1,10 @@
 /* One server from start to end:
  *
- *   config -> open log (recover) -> listen -> "listening" -> turns ... -> SIGTERM: drain -> last commit -> exit 0
+ *   config -> open log (recover) -> listen -> "listening" -> turns ...
+ *          -> SIGTERM: drain -> last commit -> exit 0
  *
- * A failing disk or damaged data ends it at once (log_fatal): what was acknowledged is on disk, the rest was not acknowledged. */
+ * A failing disk or damaged data ends it at once (log_fatal): what was acknowledged is on disk, the
+ * rest was not acknowledged. */
 #include "server/serve.h"
 
 #include "base/clock.h"
@@ -33,10 +35,10 @@ struct serve {
     struct tls_context *tls;
     struct listener *listener;
     struct loop_timer due, housekeeping, drain;
-    int64_t due_at;       /* what the due timer is set to; TIME_NEVER = stopped */
-    uint64_t end_seen;    /* log_end at the last housekeeping */
+    int64_t due_at;    /* what the due timer is set to; TIME_NEVER = stopped */
+    uint64_t end_seen; /* log_end at the last housekeeping */
     bool said_full;
-    int64_t drain_until;  /* on the loop's clock */
+    int64_t drain_until; /* on the loop's clock */
 };
 
 int64_t server_now(struct server *s) {
@@ -48,7 +50,7 @@ int64_t server_now(struct server *s) {
     return s->now;
 }
 
-/* -- a turn ------------------------------------------------------------------------------------------------- */
+/* -- a turn ---------------------------------------------------------------------------------- */
 
 static void serve_woken(struct serve *v) {
     for (struct queue *q; (q = engine_woken(v->server.engine));)
@@ -80,7 +82,7 @@ static void on_due(struct loop_timer *t) {
     (void)t; /* the turn that follows does it */
 }
 
-/* -- commits -------------------------------------------------------------------------------------------------- */
+/* -- commits --------------------------------------------------------------------------------- */
 
 static void wake_loop(void *ctx) {
     struct serve *v = ctx;
@@ -93,7 +95,8 @@ static void on_wake(void *ctx) {
     case COLLECTED_NOTHING:
         break;
     case COLLECTED_BATCH:
-        /* The next batch goes out before the replies of this one: the disk should not wait for sockets. */
+        /* The next batch goes out before the replies of this one: the disk should not wait for
+         * sockets. */
         log_thread_push(v->log_thread);
         barrier_release(&v->server.barrier, log_durable(v->server.log));
         break;
@@ -108,8 +111,7 @@ static void on_wake(void *ctx) {
 }
 
 static void on_housekeeping(struct loop_timer *t) {
-    struct serve *v =
-        (struct serve *)(void *)((char *)t - offsetof(struct serve, housekeeping));
+    struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, housekeeping));
     bool full = log_stats(v->server.log).full;
     if (full != v->said_full) {
         v->said_full = full;
@@ -127,7 +129,7 @@ static void on_housekeeping(struct loop_timer *t) {
     loop_timer_start(t, HOUSEKEEPING_MS);
 }
 
-/* -- stopping ------------------------------------------------------------------------------------------------- */
+/* -- stopping -------------------------------------------------------------------------------- */
 
 static void on_drain(struct loop_timer *t) {
     struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, drain));
@@ -157,7 +159,7 @@ static void on_signal(void *ctx, int number) {
     loop_timer_start(&v->drain, 0);
 }
 
-/* -- starting --------------------------------------------------------------------------------------------------- */
+/* -- starting -------------------------------------------------------------------------------- */
 
 static void report_findings(const struct log_findings *f, const struct engine *e, int64_t us) {
     struct engine_stats s = engine_stats(e);

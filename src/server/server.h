@@ -1,7 +1,8 @@
 /* What the protocols share: one engine, its log and its clock, on one loop. Loop thread.
  *
- * In each turn of the loop, after the sockets were served, the server moves what is due, wakes waiting consumers, cleans a little, and hands
- * what was appended to the log thread: protocols call verbs and wait at the barrier; they need not tell the server anything. */
+ * In each turn of the loop, after the sockets were served, the server moves what is due, wakes
+ * waiting consumers, cleans a little, and hands what was appended to the log thread: protocols call
+ * verbs and wait at the barrier; they need not tell the server anything. */
 #pragma once
 
 #include "engine/engine.h"
@@ -24,7 +25,8 @@ struct server {
     const char *token; /* NULL: everybody is welcome */
     bool test_clock;
     bool draining;
-    int64_t now;       /* the latest time told: server_now never goes below it, the test clock stands at it */
+    /* the latest time told: server_now never goes below it, the test clock stands at it */
+    int64_t now;
 };
 
 /* The time of this moment: wall clock, never going back, or the test clock's. */

@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifndef SIM_SEEDS
+#ifndef SIM_SEEDS /* given by the build */
 #define SIM_SEEDS "tests/sim/seeds.txt"
 #endif
 

@@ -307,6 +307,12 @@ void world_step(struct world *w) {
     }
 }
 
+void world_step_of(struct world *w, unsigned kind) {
+    if (w->capacity_until && w->report->step >= w->capacity_until)
+        room_again(w);
+    steps[kind % (sizeof steps / sizeof *steps)].step(w);
+}
+
 /* -- the end ------------------------------------------------------------------------------------------------------------------ */
 
 static uint64_t unfinished(const struct world *w) {

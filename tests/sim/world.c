@@ -34,6 +34,10 @@ void world_fail(struct world *w, const char *format, ...) {
     vsnprintf(w->report->text, sizeof w->report->text, format, args);
     va_end(args);
     fflush(stdout);
+    if (w->aborts) {
+        fprintf(stderr, "step %llu: %s\n", (unsigned long long)w->report->step, w->report->text);
+        abort();
+    }
     _exit(1);
 }
 
@@ -62,6 +66,8 @@ static void op_free(struct op *op) {
 }
 
 static void ops_forget(struct world *w, size_t n) {
+    if (n == 0)
+        return;
     for (size_t i = 0; i < n; i++)
         op_free(w->ops[i]);
     w->op_count -= n;

@@ -32,7 +32,7 @@ struct report {
 
 struct world {
     enum control control;
-    bool trace;
+    bool trace, aborts; /* aborts: what goes wrong ends in abort(), for fuzzers */
     struct report *report;
     struct rng rng; /* seeded anew each step, so that leaving one out changes no other */
     int64_t now;
@@ -79,7 +79,8 @@ void world_crash(struct world *w, bool power);
 /* Compares everything now. */
 void world_compare(struct world *w);
 
-/* One step of the simulation (steps.c). */
+/* One step of the simulation (steps.c): by chance, or a given kind of it. */
 void world_step(struct world *w);
+void world_step_of(struct world *w, unsigned kind); /* any number */
 /* No more faults: everything is settled in bounded time. */
 void world_settle_all(struct world *w);

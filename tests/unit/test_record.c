@@ -34,11 +34,11 @@ static struct span any_span(uint8_t *memory, size_t most) {
     return span_of(memory, n);
 }
 
-static struct record_ledger any_ledger(void) {
-    return (struct record_ledger){any64(), any64(), any64(), any64(), any64(), any64()};
+static struct ledger any_ledger(void) {
+    return (struct ledger){any64(), any64(), any64(), any64(), any64(), any64()};
 }
 
-static bool ledger_equal(const struct record_ledger *a, const struct record_ledger *b) {
+static bool ledger_equal(const struct ledger *a, const struct ledger *b) {
     return a->accepted == b->accepted && a->moved_in == b->moved_in && a->succeeded == b->succeeded &&
            a->discarded == b->discarded && a->moved_out == b->moved_out && a->expired == b->expired;
 }
