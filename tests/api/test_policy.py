@@ -334,6 +334,19 @@ def test_succeeded_for_an_hour_by_default(queue):
     queue.read(m, now=at(3600), expect=404)
 
 
+def test_each_succeeded_message_has_its_own_time(queue):
+    """An old message that succeeds late does not keep the younger ones that succeeded before it."""
+    queue.put(retention={"succeeded_seconds": 100})
+    ids = queue.batch([{"payload": str(i)} for i in range(4)])["ids"]
+    first, *others = queue.claim_many(4)
+    for m in others:
+        queue.succeed(m)
+    queue.succeed(first, now=at(50))
+    assert [m["id"] for m in queue.list(now=at(99))] == ids
+    assert [m["id"] for m in queue.list(now=at(100))] == ids[:1]
+    assert queue.list(now=at(150)) == []
+
+
 def test_succeeded_by_number(queue):
     queue.put(retention={"succeeded_max": 2})
     ids = queue.batch([{"payload": str(i)} for i in range(5)])["ids"]

@@ -38,35 +38,41 @@ struct span model_bytes(unsigned slot, uint32_t tag, size_t n) {
     return span_of(memory[slot].p, n);
 }
 
-/* Text of about n bytes whose characters have one to three. */
-static struct span text_of(char *out, size_t n, uint32_t tag) {
+#define TEXTS 256
+
+/* Text of about n bytes whose characters have one to three: a piece of a long one. */
+static struct span text_of(size_t n, uint32_t tag) {
     static const char *const letters[] = {"a", "\xc3\xa9", "\xe2\x82\xac", " "};
-    size_t at = 0;
-    for (uint32_t k = tag; at < n; k = k * 1103515245 + 12345)
+    static char text[LIMIT_DETAIL + TEXTS * 4];
+    static size_t begins[TEXTS], end;
+    for (uint32_t k = 1, i = 0; end + 3 < sizeof text; k = k * 1103515245 + 12345, i++) {
+        if (i < TEXTS)
+            begins[i] = end;
         for (const char *c = letters[k >> 16 & 3]; *c;)
-            out[at++] = *c++;
-    return span_of(out, at);
+            text[end++] = *c++;
+    }
+    size_t begin = begins[tag % TEXTS];
+    while (((uint8_t)text[begin + n] & 0xc0) == 0x80)
+        n++;
+    return span_of(text + begin, n);
 }
 
 struct span model_error(uint32_t tag) {
-    static char out[LIMIT_ERROR + 100];
     if (tag == MODEL_LEASE_TAG)
         return span_str("the lease ran out before the message was settled");
-    return text_of(out, tag % 37 == 0 ? LIMIT_ERROR - 5 + tag % 11 : tag % 60, tag);
+    return text_of(tag % 37 == 0 ? LIMIT_ERROR - 5 + tag % 11 : tag % 60, tag);
 }
 
 struct span model_error_class(uint32_t tag) {
-    static char out[LIMIT_ERROR_CLASS + 100];
     if (tag == MODEL_LEASE_TAG)
         return span_str("lease_expired");
-    return text_of(out, tag % 41 == 0 ? LIMIT_ERROR_CLASS - 5 + tag % 11 : tag % 20, tag + 1);
+    return text_of(tag % 41 == 0 ? LIMIT_ERROR_CLASS - 5 + tag % 11 : tag % 20, tag + 1);
 }
 
 struct span model_detail(uint32_t tag) {
-    static char out[LIMIT_DETAIL + 100];
     if (tag == MODEL_LEASE_TAG)
         return (struct span){0};
-    return text_of(out, tag % 97 == 0 ? LIMIT_DETAIL - 5 + tag % 11 : tag % 200, tag + 2);
+    return text_of(tag % 97 == 0 ? LIMIT_DETAIL - 5 + tag % 11 : tag % 200, tag + 2);
 }
 
 /* -- differences ------------------------------------------------------------------------------------------------- */
@@ -147,7 +153,8 @@ bool model_same_queue(const struct model *m, struct engine *e, int queue, bool r
     SAME("queue", id, "deaths", v.deaths, q->deaths);
     if (!policy_equal(v.policy, &q->policy))
         return differs(c, "queue %d: its policy is not what it was given", queue);
-    return same_ledger(c, "queue", id, &v.ledger, &q->ledger) && same_counts(c, m, queue, ready, &v);
+    return same_ledger(c, "queue", id, &v.ledger, &q->ledger) &&
+           same_counts(c, m, queue, ready, &v);
 }
 
 /* -- stories ---------------------------------------------------------------------------------------------------------- */
@@ -178,10 +185,11 @@ static bool same_line(const struct complaint *c, uint64_t id, const struct histo
         return differs(c, "message %llu: another worker in its story", (unsigned long long)id);
     bool is_failure = want->event == EVENT_FAILED || want->event == EVENT_LEASE_EXPIRED;
     if (!is_failure)
-        return got->error.n == 0 || differs(c, "message %llu: an error from nowhere",
-                                            (unsigned long long)id);
+        return got->error.n == 0 ||
+               differs(c, "message %llu: an error from nowhere", (unsigned long long)id);
     if (!span_equal(got->error, error_kept(want->tag)) ||
-        !span_equal(got->error_class, span_cut_utf8(model_error_class(want->tag), LIMIT_ERROR_CLASS)) ||
+        !span_equal(got->error_class,
+                    span_cut_utf8(model_error_class(want->tag), LIMIT_ERROR_CLASS)) ||
         !span_equal(got->detail, span_cut_utf8(model_detail(want->tag), LIMIT_DETAIL)))
         return differs(c, "message %llu: other texts in its story", (unsigned long long)id);
     return true;
@@ -220,7 +228,8 @@ static bool same_times(const struct complaint *c, const struct model_message *x,
     bool is_pending = x->state == STATE_PENDING;
     SAME("message", x->id, "created_at", v->created_at, x->created_at);
     SAME("message", x->id, "updated_at", v->updated_at, x->updated_at);
-    SAME("message", x->id, "retry_after", v->retry_after, is_pending && x->is_retry ? x->next_at : 0);
+    SAME("message", x->id, "retry_after", v->retry_after,
+         is_pending && x->is_retry ? x->next_at : 0);
     SAME("message", x->id, "available_at", v->available_at,
          is_pending && !x->is_retry && x->waiting ? x->next_at : 0);
     SAME("message", x->id, "lease_expires_at", v->lease_expires_at,
@@ -290,7 +299,8 @@ static bool check_order(void *ctx, const struct queue_view *v) {
     return true;
 }
 
-static bool same_ids(const struct complaint *c, const struct model *m, struct engine *e, int queue) {
+static bool same_ids(const struct complaint *c, const struct model *m, struct engine *e,
+                     int queue) {
     uint64_t ids[LIMIT_BATCH];
     size_t n;
     struct list list = {.state = -1, .limit = LIMIT_BATCH};

@@ -295,8 +295,8 @@ static void garble_one_sector(struct crash_io *d) {
         struct file *f = d->now.items[i].file;
         for (size_t s = 0; f->now && s < sectors_of(f->size); s++)
             if ((f->dirty[s / 64] >> s % 64 & 1) && rng_below(&d->rng, 4) == 0) {
-                for (size_t k = s * CRASH_SECTOR;
-                     k < (size_t)f->size && k < (s + 1) * CRASH_SECTOR; k++)
+                for (size_t k = s * CRASH_SECTOR; k < (size_t)f->size && k < (s + 1) * CRASH_SECTOR;
+                     k++)
                     if (f->durable[k] != f->now[k])
                         f->durable[k] = f->now[k] = (uint8_t)rng_u64(&d->rng);
                 f->dirty[s / 64] &= ~(UINT64_C(1) << s % 64);

@@ -47,7 +47,8 @@ void crash_io_restart(struct crash_io *d, bool power);
 #define CRASH_LIST 256U
 
 /* After `countdown` more calls of these kinds, `times` of them fail with -error. times = 0: none. */
-void crash_io_fail(struct crash_io *d, unsigned calls, unsigned countdown, unsigned times, int error);
+void crash_io_fail(struct crash_io *d, unsigned calls, unsigned countdown, unsigned times,
+                   int error);
 /* The disk holds so many bytes of files: making one more fails with -ENOSPC. 0 = no limit. */
 void crash_io_capacity(struct crash_io *d, int64_t bytes);
 /* One sync in n says it is done and does nothing. 0 = none. For negative controls. */
@@ -65,7 +66,8 @@ void crash_io_resize(struct crash_io *d, const char *name, int64_t size);
 void crash_io_unlink(struct crash_io *d, const char *name);
 
 struct crash_io_counts {
-    uint64_t reads, bytes_read, writes, syncs, changes; /* changes: calls that change something, syncs among them */
+    uint64_t reads, bytes_read, writes, syncs,
+        changes; /* changes: calls that change something, syncs among them */
     uint64_t faults, lies;
     int open_files;
     int64_t bytes; /* that files take */

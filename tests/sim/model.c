@@ -90,8 +90,7 @@ uint64_t model_unfinished(const struct model *m, int queue) {
 
 static void message_remove(struct model *m, size_t i) {
     m->free_stories[m->free_story_count++] = m->messages[i].story;
-    memmove(&m->messages[i], &m->messages[i + 1],
-            (--m->message_count - i) * sizeof *m->messages);
+    memmove(&m->messages[i], &m->messages[i + 1], (--m->message_count - i) * sizeof *m->messages);
 }
 
 static void tell(struct model *m, struct model_message *x, enum event event, int64_t now,
@@ -188,7 +187,8 @@ static void enqueue(struct run *r, struct outcome *ret) {
     bool makes = !q->exists;
     if (op->error == ERR_DISK_FULL) {
         struct queue_view v;
-        makes = makes && remember(r, r->look && engine_queue(r->look, model_queue_name(op->queue), &v) == OK);
+        makes = makes && remember(r, r->look && engine_queue(r->look, model_queue_name(op->queue),
+                                                             &v) == OK);
     }
     if (makes && next_frame(r))
         queue_make(m, op->queue, op->now, NULL);
@@ -206,10 +206,9 @@ static void enqueue(struct run *r, struct outcome *ret) {
         bytes += item->payload_bytes;
     }
     const struct policy *p = &q->policy;
-    bool over =
-        messages > 0 &&
-        ((p->messages_max && model_unfinished(m, op->queue) + messages > p->messages_max) ||
-         (p->bytes_max && bytes_of(m, op->queue) + bytes > p->bytes_max));
+    bool over = messages > 0 &&
+                ((p->messages_max && model_unfinished(m, op->queue) + messages > p->messages_max) ||
+                 (p->bytes_max && bytes_of(m, op->queue) + bytes > p->bytes_max));
     if (r->look ? over : op->error == ERR_QUEUE_FULL) {
         ret->error = ERR_QUEUE_FULL;
         return;
@@ -273,7 +272,8 @@ static int64_t backoff(struct run *r, const struct model_message *x, enum event 
         return most;
     least = jitter == JITTER_FULL ? 0 : most / 2;
     struct line_search line = {.event = event, .attempt = x->deliveries};
-    if (r->look && engine_history(r->look, model_queue_name(x->queue), x->id, search_line, &line) != OK)
+    if (r->look &&
+        engine_history(r->look, model_queue_name(x->queue), x->id, search_line, &line) != OK)
         complain(r, "message %llu has no story", (unsigned long long)x->id);
     int64_t wait = (int64_t)remember(r, (uint64_t)(line.next_at - r->op->now));
     if (wait < least || wait > most)
@@ -500,6 +500,14 @@ static bool was_done(struct run *r, const struct model_message *x) {
     return remember(r, done);
 }
 
+/* Of a retry the engine does not show it: the next tick that ends well decides. */
+static bool wait_is_over(struct run *r, const struct model_message *x) {
+    if (!r->op->full || x->is_retry)
+        return true;
+    struct message_view v;
+    return remember(r, r->look && engine_has(r, x, &v) && v.available_at == 0);
+}
+
 /* True when the message is gone. */
 static bool message_due(struct run *r, struct model_message *x) {
     int64_t now = r->op->now;
@@ -507,7 +515,7 @@ static bool message_due(struct run *r, struct model_message *x) {
         fail(r, x, EVENT_LEASE_EXPIRED, MODEL_LEASE_TAG, false, -1);
     if (x->state == STATE_PENDING && x->expires_at && x->expires_at <= now && was_done(r, x))
         expire(r->m, x, now);
-    if (x->state == STATE_PENDING && x->waiting && x->next_at <= now)
+    if (x->state == STATE_PENDING && x->waiting && x->next_at <= now && wait_is_over(r, x))
         x->waiting = false;
     if (x->kept && x->idempotency_until <= now)
         x->kept = false;

@@ -141,8 +141,8 @@ void model_init(struct model *m);
 /* Applies an operation. With an engine: it has just done the same, and choices are looked up there (which items it called duplicates stands
  * in ret->duplicates); without: as remembered in op. A choice
  * that is not allowed is said in `wrong` (its size `wrong_bytes`), which stays empty otherwise. */
-void model_apply(struct model *m, struct op *op, struct engine *look, struct outcome *ret, char *wrong,
-                 size_t wrong_bytes);
+void model_apply(struct model *m, struct op *op, struct engine *look, struct outcome *ret,
+                 char *wrong, size_t wrong_bytes);
 
 /* What a restart changes: who waits is decided anew from times. */
 void model_restart(struct model *m);
@@ -152,9 +152,10 @@ uint64_t model_unfinished(const struct model *m, int queue);    /* without the d
 
 /* Compares all there is to see of one queue but its messages / of one message / of all. False with the first difference in text.
  * `ready` false: leaves out what a tick that found no room left open. */
-bool model_same_queue(const struct model *m, struct engine *e, int queue, bool ready, char *text, size_t text_bytes);
-bool model_same_message(const struct model *m, struct engine *e, const struct model_message *want, bool story,
-                        char *text, size_t text_bytes);
+bool model_same_queue(const struct model *m, struct engine *e, int queue, bool ready, char *text,
+                      size_t text_bytes);
+bool model_same_message(const struct model *m, struct engine *e, const struct model_message *want,
+                        bool story, char *text, size_t text_bytes);
 bool model_same(const struct model *m, struct engine *e, bool ready, char *text, size_t text_bytes);
 
 /* -- bytes that follow from a number ------------------------------------------------------------------------ */
@@ -163,7 +164,7 @@ struct span model_queue_name(int queue);
 struct span model_worker(uint8_t worker);
 /* Valid until the next call with the same `slot` (0..3). */
 struct span model_bytes(unsigned slot, uint32_t tag, size_t n);
-struct span model_error(uint32_t tag);       /* as given: may be too long */
+struct span model_error(uint32_t tag); /* as given: may be too long; valid for ever */
 struct span model_error_class(uint32_t tag);
 struct span model_detail(uint32_t tag);
 #define MODEL_LEASE_TAG UINT32_MAX /* the texts of an expired lease */

@@ -217,8 +217,10 @@ static void fresh_seeds(const struct options *o) {
 /* -- options ----------------------------------------------------------------------------------------------------- */
 
 static int usage(void) {
-    fprintf(stderr, "usage: sim [--seed N] [--seeds COUNT] [--steps N] [--trace] [--reduce] [--control NAME]\n"
-                    "           [--fixed] [--fresh-seconds S] [--until-failure]\n");
+    fprintf(
+        stderr,
+        "usage: sim [--seed N] [--seeds COUNT] [--steps N] [--trace] [--reduce] [--control NAME]\n"
+        "           [--fixed] [--fresh-seconds S] [--until-failure]\n");
     return 64;
 }
 
@@ -288,7 +290,8 @@ int main(int argc, char **argv) {
             if (!one_seed(&o, seed + i) && o.until_failure)
                 break;
     double seconds = (double)(clock_monotonic_us() - begin) / 1e6;
-    printf("steps %llu (%.0f a second), operations %llu, power losses %llu, kills %llu, restarts %llu, "
+    printf("steps %llu (%.0f a second), operations %llu, power losses %llu, kills %llu, restarts "
+           "%llu, "
            "io faults %llu, segments cleaned %llu\n",
            (unsigned long long)totals.steps, (double)totals.steps / seconds,
            (unsigned long long)totals.operations, (unsigned long long)totals.power_losses,

@@ -44,7 +44,7 @@ static void step_enqueue(struct world *w) {
     for (size_t i = 0; i < op->n; i++) {
         struct op_item *item = &op->items[i];
         item->tag = w->next_tag++;
-        item->payload_bytes = op->n < 4 ? any_size(w) : (uint32_t)dice(w, 200);
+        item->payload_bytes = i == 0 ? any_size(w) : (uint32_t)dice(w, 1500);
         item->headers_bytes = dice(w, 4) ? 0 : (uint32_t)dice(w, 100);
         item->key_bytes = dice(w, 6) ? 0 : (uint8_t)dice(w, 256);
         item->idempotency = dice(w, 5) ? 0 : (uint8_t)(1 + dice(w, 30));
@@ -168,7 +168,7 @@ static void step_clock(struct world *w) {
         w->now += (int64_t)dice(w, 90000);
     else if (luck < 98)
         w->now += 3700 * 1000;
-    else
+    else if (!w->blocked)
         w->now -= (int64_t)dice(w, 3000);
     if (dice(w, 5))
         world_tick(w);
@@ -221,12 +221,13 @@ static void step_fault(struct world *w) {
         world_note(w, "a sync or write will fail");
         break;
     case 1:
-        crash_io_fail(w->disk, CRASH_SYNC_DIR | CRASH_RENAME | CRASH_REMOVE, (unsigned)dice(w, 3), 1,
-                      EIO);
+        crash_io_fail(w->disk, CRASH_SYNC_DIR | CRASH_RENAME | CRASH_REMOVE, (unsigned)dice(w, 3),
+                      1, EIO);
         world_note(w, "a call on the directory will fail");
         break;
     case 2:
-        crash_io_fail(w->disk, CRASH_CREATE, (unsigned)dice(w, 2), 1 + (unsigned)dice(w, 4), ENOSPC);
+        crash_io_fail(w->disk, CRASH_CREATE, (unsigned)dice(w, 2), 1 + (unsigned)dice(w, 4),
+                      ENOSPC);
         world_note(w, "making a file will fail for lack of room");
         break;
     default:
@@ -285,9 +286,9 @@ static const struct {
     void (*step)(struct world *w);
     unsigned weight;
 } steps[] = {
-    {step_enqueue, 200}, {step_claim, 170},     {step_settle, 200},      {step_replay, 40},
-    {step_clock, 100},   {step_commit, 140},    {step_clean, 60},        {step_read, 40},
-    {step_watch, 10},    {step_queue_put, 12},  {step_queue_delete, 3},  {step_crash, 4},
+    {step_enqueue, 200}, {step_claim, 170},    {step_settle, 200},     {step_replay, 40},
+    {step_clock, 100},   {step_commit, 140},   {step_clean, 60},       {step_read, 40},
+    {step_watch, 10},    {step_queue_put, 12}, {step_queue_delete, 3}, {step_crash, 4},
     {step_fault, 3},     {world_compare, 1},
 };
 

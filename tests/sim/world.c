@@ -117,13 +117,15 @@ static enum err do_enqueue(struct world *w, const struct op *op, struct outcome 
         items[i] = (struct message_new){.payload = parts[0],
                                         .headers = parts[1],
                                         .key = parts[2],
-                                        .idempotency_key = span_of(&idempotency[i], item->idempotency != 0),
+                                        .idempotency_key =
+                                            span_of(&idempotency[i], item->idempotency != 0),
                                         .max_retries = item->max_retries,
                                         .priority = item->priority,
                                         .delay_ms = item->delay_ms,
                                         .ttl_ms = item->ttl_ms};
     }
-    enum err e = engine_enqueue(w->engine, op->now, model_queue_name(op->queue), items, op->n, done);
+    enum err e =
+        engine_enqueue(w->engine, op->now, model_queue_name(op->queue), items, op->n, done);
     for (size_t i = 0; e == OK && i < op->n; i++) {
         got->ids[i] = done[i].id;
         got->duplicates[i] = done[i].duplicate;
@@ -134,32 +136,22 @@ static enum err do_enqueue(struct world *w, const struct op *op, struct outcome 
 
 static enum err do_settle(struct world *w, const struct op *op, struct outcome *got) {
     struct settle items[MODEL_BATCH];
-    static char texts[MODEL_BATCH][LIMIT_ERROR + LIMIT_ERROR_CLASS + LIMIT_DETAIL + 300];
     for (size_t i = 0; i < op->n; i++) {
         const struct op_item *item = &op->items[i];
-        struct span parts[3] = {{0}};
-        if (item->action == SETTLE_FAIL) {
-            char *at = texts[i];
-            parts[0] = model_error(item->tag);
-            parts[1] = model_error_class(item->tag);
-            parts[2] = model_detail(item->tag);
-            for (size_t k = 0; k < 3; k++) {
-                memcpy(at, parts[k].p, parts[k].n);
-                parts[k].p = (uint8_t *)at;
-                at += parts[k].n;
-            }
-        }
-        items[i] = (struct settle){.action = item->action,
-                                   .id = item->id,
-                                   .lease = item->lease,
-                                   .delay_ms = item->delay_ms,
-                                   .lease_ms = item->lease_ms,
-                                   .permanent = item->permanent,
-                                   .error = parts[0],
-                                   .error_class = parts[1],
-                                   .detail = parts[2]};
+        bool fails = item->action == SETTLE_FAIL;
+        items[i] =
+            (struct settle){.action = item->action,
+                            .id = item->id,
+                            .lease = item->lease,
+                            .delay_ms = item->delay_ms,
+                            .lease_ms = item->lease_ms,
+                            .permanent = item->permanent,
+                            .error = fails ? model_error(item->tag) : (struct span){0},
+                            .error_class = fails ? model_error_class(item->tag) : (struct span){0},
+                            .detail = fails ? model_detail(item->tag) : (struct span){0}};
     }
-    return engine_settle(w->engine, op->now, model_queue_name(op->queue), items, op->n, got->results);
+    return engine_settle(w->engine, op->now, model_queue_name(op->queue), items, op->n,
+                         got->results);
 }
 
 static enum err do_watch(struct world *w, const struct op *op) {
@@ -212,8 +204,8 @@ static enum err do_op(struct world *w, struct op *op, struct outcome *got) {
     return OK;
 }
 
-static const char *const op_names[] = {"enqueue",      "claim", "settle", "replay", "queue put",
-                                       "queue delete", "watch", "tick"};
+static const char *const op_names[] = {"enqueue",   "claim",        "settle", "replay",
+                                       "queue put", "queue delete", "watch",  "tick"};
 
 static void compare_reply(struct world *w, const struct op *op, const struct outcome *got,
                           const struct outcome *want) {
@@ -240,7 +232,8 @@ static void compare_reply(struct world *w, const struct op *op, const struct out
 static void compare_message(struct world *w, uint64_t id) {
     const struct model_message *x = model_find(&w->live, id);
     char text[256];
-    if (x && !model_same_message(&w->live, w->engine, x, rng_below(&w->rng, 4) == 0, text, sizeof text))
+    if (x &&
+        !model_same_message(&w->live, w->engine, x, rng_below(&w->rng, 4) == 0, text, sizeof text))
         world_fail(w, "%s", text);
 }
 
@@ -287,9 +280,9 @@ void world_run(struct world *w, struct op *op) {
         world_note(w, "t+%lld tick%s", (long long)(w->now - INT64_C(1780000000000)),
                    w->blocked ? ": the disk is full" : "");
     else
-        world_note(w, "t+%lld %s queue %d: %s, n %zu, first %llu", (long long)(w->now - INT64_C(1780000000000)),
-                   op_names[op->kind], op->queue, err_text(op->error),
-                   op->kind == OP_SETTLE ? op->n : got.n,
+        world_note(w, "t+%lld %s queue %d: %s, n %zu, first %llu",
+                   (long long)(w->now - INT64_C(1780000000000)), op_names[op->kind], op->queue,
+                   err_text(op->error), op->kind == OP_SETTLE ? op->n : got.n,
                    (unsigned long long)(op->kind == OP_SETTLE ? op->items[0].id : got.ids[0]));
     if (w->control == CONTROL_DOUBLE_CLAIM && op->kind == OP_CLAIM)
         claim_again(w, &got);
@@ -444,7 +437,8 @@ static void verify(struct world *w) {
 }
 
 /* `scratch` is base and the first `frames` frames of op, as after a restart. */
-static bool is_prefix(struct world *w, struct op *op, unsigned frames, char *text, size_t text_bytes) {
+static bool is_prefix(struct world *w, struct op *op, unsigned frames, char *text,
+                      size_t text_bytes) {
     static struct outcome unused;
     char wrong[200];
     w->scratch = w->base;
@@ -505,8 +499,8 @@ static void find_survivors(struct world *w, uint64_t end) {
     for (unsigned k = 1; !same && next && next->kind != OP_TICK && k < 2 * MODEL_BATCH; k++)
         same = is_prefix(w, next, k, text, sizeof text);
     if (!same)
-        world_fail(w, "after the restart: %s%s%s", first, text[0] ? "; or with a part of the next: " : "",
-                   text);
+        world_fail(w, "after the restart: %s%s%s", first,
+                   text[0] ? "; or with a part of the next: " : "", text);
     w->base = w->scratch;
     w->live = w->scratch;
     ops_forget(w, w->op_count);

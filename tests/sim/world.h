@@ -41,9 +41,9 @@ struct world {
     struct log *log;
     struct engine *engine;
     bool batch_out, batch_written;
-    int64_t next_due;        /* as the last tick said */
-    bool blocked;            /* the last tick found no room: what is ready is not known */
-    struct queue *watched;   /* by the engine that runs now */
+    int64_t next_due;      /* as the last tick said */
+    bool blocked;          /* the last tick found no room: what is ready is not known */
+    struct queue *watched; /* by the engine that runs now */
     uint64_t faults_told;
     uint64_t capacity_until; /* step at which a small disk grows again, 0 = it is not small */
 
@@ -57,7 +57,8 @@ struct world *world_new(uint64_t seed, enum control control, bool trace, struct 
 void world_free(struct world *w);
 
 /* Says what went wrong and ends the process. */
-_Noreturn void world_fail(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn void world_fail(struct world *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void world_note(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* An operation to fill in; world_run does it, compares, and keeps it. */

@@ -27,7 +27,8 @@ struct rig {
     bool refuse;   /* the reader says no */
 };
 
-static inline void rig_init(struct rig *r, const struct log_io *io, void *ctx, int64_t segment_bytes) {
+static inline void rig_init(struct rig *r, const struct log_io *io, void *ctx,
+                            int64_t segment_bytes) {
     *r = (struct rig){.config = {.io = io, .io_ctx = ctx, .segment_bytes = segment_bytes},
                       .next_tag = 1};
 }

@@ -59,7 +59,8 @@ static void small_headers_round_trip(void) {
 }
 
 static void what_a_frame_header_may_say(void) {
-    struct frame_header h = {.kind = FRAME_DATA, .body_bytes = 64, .position = 1000, .durable = 900};
+    struct frame_header h = {
+        .kind = FRAME_DATA, .body_bytes = 64, .position = 1000, .durable = 900};
     CHECK(frame_header_plausible(&h, 1000, 96));
     CHECK(!frame_header_plausible(&h, 1000, 95)); /* does not fit what is left */
     CHECK(!frame_header_plausible(&h, 1008, 96)); /* stands elsewhere */

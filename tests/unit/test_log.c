@@ -275,8 +275,8 @@ static void io_errors_while_opening(void) {
         rig_commit(&rig);
     }
     rig_close(&rig);
-    const unsigned calls[] = {CRASH_READ, CRASH_OPEN, CRASH_WRITE, CRASH_SYNC, CRASH_SYNC_DIR,
-                              CRASH_CREATE, CRASH_REMOVE, CRASH_LIST};
+    const unsigned calls[] = {CRASH_READ,     CRASH_OPEN,   CRASH_WRITE,  CRASH_SYNC,
+                              CRASH_SYNC_DIR, CRASH_CREATE, CRASH_REMOVE, CRASH_LIST};
     int refused = 0;
     for (size_t c = 0; c < sizeof calls / sizeof *calls; c++)
         for (unsigned after = 0; after < 60; after++) {

@@ -22,7 +22,8 @@ static enum err open_once(struct crash_io *d) {
 /* -- torn tails --------------------------------------------------------------------------------------- */
 
 #define TAIL_FRAMES 5
-static uint64_t tail_ends[TAIL_FRAMES + 1]; /* where each frame of the last batch begins, and their end */
+static uint64_t
+    tail_ends[TAIL_FRAMES + 1]; /* where each frame of the last batch begins, and their end */
 static uint64_t tail_first_tag;
 
 /* Two committed batches, then one whose frames the tests tear. */
@@ -238,8 +239,9 @@ static void a_flipped_bit_is_named(void) {
     int flips = 0, unread = 0;
     while (flips < 1500) {
         uint64_t number = 1 + rng_below(&rng, damage_durable / SEGMENT);
-        int64_t offset = SEGMENT_HEADER_BYTES +
-                         (int64_t)rng_below(&rng, SEGMENT - SEGMENT_HEADER_BYTES), begin;
+        int64_t offset =
+                    SEGMENT_HEADER_BYTES + (int64_t)rng_below(&rng, SEGMENT - SEGMENT_HEADER_BYTES),
+                begin;
         if (number * SEGMENT + (uint64_t)offset >= damage_durable ||
             !frame_holds(base, number, offset, &begin))
             continue;

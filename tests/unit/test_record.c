@@ -10,7 +10,8 @@ static struct rng rng;
 /* -- values ------------------------------------------------------------------------------------------ */
 
 static uint64_t any64(void) {
-    const uint64_t special[] = {0, 1, UINT32_MAX, (uint64_t)INT64_MAX, (uint64_t)INT64_MIN, UINT64_MAX};
+    const uint64_t special[] = {0,         1, UINT32_MAX, (uint64_t)INT64_MAX, (uint64_t)INT64_MIN,
+                                UINT64_MAX};
     uint64_t k = rng_below(&rng, 8);
     return k < 6 ? special[k] : rng_u64(&rng);
 }
@@ -39,8 +40,9 @@ static struct ledger any_ledger(void) {
 }
 
 static bool ledger_equal(const struct ledger *a, const struct ledger *b) {
-    return a->accepted == b->accepted && a->moved_in == b->moved_in && a->succeeded == b->succeeded &&
-           a->discarded == b->discarded && a->moved_out == b->moved_out && a->expired == b->expired;
+    return a->accepted == b->accepted && a->moved_in == b->moved_in &&
+           a->succeeded == b->succeeded && a->discarded == b->discarded &&
+           a->moved_out == b->moved_out && a->expired == b->expired;
 }
 
 static struct policy any_policy(void) {
@@ -129,8 +131,8 @@ static struct span joined(struct buf *b, const struct span *parts, size_t n) {
 }
 
 static struct span event_data(struct buf *b, const struct record_event *e) {
-    return joined(b, (struct span[]){e->worker, e->worker_version, e->error_class, e->error, e->detail},
-                  5);
+    return joined(
+        b, (struct span[]){e->worker, e->worker_version, e->error_class, e->error, e->detail}, 5);
 }
 
 /* -- round trips ------------------------------------------------------------------------------------------ */
@@ -352,7 +354,8 @@ static void changed_bytes_are_corrupt_or_fine(void) {
             data = event_data(&b, &r.event);
             n = record_state_put(meta, &r);
         } else {
-            struct record_message r = {.id = any_id(), .image = any_image(), .payload = span_str("x")};
+            struct record_message r = {
+                .id = any_id(), .image = any_image(), .payload = span_str("x")};
             data = r.payload;
             n = record_message_put(meta, &r);
         }
