@@ -1,10 +1,11 @@
 /* The engine: the verbs of a queue and the state they act on.
  *
  * A verb checks the request against the state and *decides*: it appends effect records to the log
- * as one frame; state_apply changes the state by them, here and on recovery alike. A verb either
- * changes nothing and returns an error, or is one atomic frame. What it did counts as done when
- * log_durable() reaches log_end() as it was after the call: the caller holds the reply back until
- * then, also for reads.
+ * and apply_* changes the state by them, here and on recovery alike. An enqueue is one frame, all
+ * or none; what a claim, a settle or a tick does to each message is a frame of its own: after a
+ * crash some may be done and some not, and nobody was told. An error means that nothing the caller
+ * asked for was done. What was done counts when log_durable() reaches log_end() as it was after the
+ * call: the caller holds the reply back until then, also for reads.
  *
  * No clock, no socket, no thread, no global: `now` is an argument (milliseconds; it may go back),
  * random bits come from the seed, and the only file access is through the log. One engine belongs
@@ -114,7 +115,7 @@ struct queue_view {
     uint64_t bytes;
     struct ledger ledger;
     uint64_t deliveries, failures, deaths; /* totals, as counted since the log was begun */
-    int64_t oldest_ready_at;               /* created_at of the oldest ready message, 0 = none */
+    int64_t oldest_ready_at; /* since when the first in line has been as it is, 0 = none */
 };
 
 /* True when the equation of conservation holds for it. */

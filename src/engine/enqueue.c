@@ -8,8 +8,9 @@ static uint64_t unfinished(const struct queue *q) {
 
 static bool fits(const struct queue *q, uint64_t messages, uint64_t bytes) {
     const struct policy *p = &q->policy;
+    uint64_t held = q->bytes[STATE_PENDING] + q->bytes[STATE_PROCESSING] + q->bytes[STATE_PARKED];
     return (!p->messages_max || unfinished(q) + messages <= p->messages_max) &&
-           (!p->bytes_max || q->bytes + bytes <= p->bytes_max);
+           (!p->bytes_max || held + bytes <= p->bytes_max);
 }
 
 static struct record_message message_of(const struct engine *e, const struct queue *q, int64_t now,

@@ -25,10 +25,6 @@ enum set slot_set(const struct slot *s) {
     return SET_DEAD;
 }
 
-static bool is_unfinished(const struct slot *s) {
-    return s->state != STATE_SUCCEEDED;
-}
-
 /* When the message wants to be looked at, 0 = never. */
 static int64_t timer_at(const struct slot *s, const struct extra *x) {
     switch (slot_set(s)) {
@@ -81,8 +77,7 @@ void slot_attach(struct engine_state *st, uint32_t i) {
     s->aside = (s->state == STATE_PENDING && x->next_at > updated_at) ||
                (s->state == STATE_SUCCEEDED && x->idempotency_until > updated_at);
     q->count[s->state]++;
-    if (is_unfinished(s))
-        q->bytes += s->payload_bytes;
+    q->bytes[s->state] += s->payload_bytes;
     enter_set(st, q, i);
 }
 
@@ -91,8 +86,7 @@ void slot_detach(struct engine_state *st, uint32_t i) {
     struct queue *q = queue_at(st, s->queue);
     leave_set(st, q, i);
     q->count[s->state]--;
-    if (is_unfinished(s))
-        q->bytes -= s->payload_bytes;
+    q->bytes[s->state] -= s->payload_bytes;
 }
 
 void slot_end_aside(struct engine_state *st, uint32_t i) {

@@ -74,7 +74,8 @@ static struct queue_view view_of(const struct engine *e, const struct queue *q) 
         .created_at = q->created_at,
         .policy = &q->policy,
         .ready = q->ready,
-        .bytes = q->bytes,
+        .bytes = q->bytes[STATE_PENDING] + q->bytes[STATE_PROCESSING] + q->bytes[STATE_PARKED] +
+                 q->bytes[STATE_DEAD],
         .ledger = q->ledger,
         .deliveries = q->deliveries,
         .failures = q->failures,

@@ -94,7 +94,7 @@ struct queue {
     uint64_t next_dead_seq;
     uint64_t count[STATE_COUNT];
     uint64_t ready;
-    uint64_t bytes;
+    uint64_t bytes[STATE_COUNT]; /* of payloads */
     uint32_t sets[SET_COUNT];
     uint32_t timer;                    /* retention and idempotency: when upkeep is due */
     uint32_t keys_oldest, keys_newest; /* idempotency entries in order of arrival */

@@ -47,7 +47,8 @@ uint64_t engine_checksum(const struct engine *e) {
 
 struct recount {
     uint64_t count[STATE_COUNT];
-    uint64_t ready, bytes, live_bytes, messages, timers;
+    uint64_t bytes[STATE_COUNT];
+    uint64_t ready, live_bytes, messages, timers;
 };
 
 struct complaint {
@@ -78,7 +79,7 @@ static bool verify_set(const struct engine *e, const struct queue *q, enum set s
                             (unsigned long long)s->id);
         r->count[s->state]++;
         r->ready += set == SET_READY;
-        r->bytes += s->state == STATE_SUCCEEDED ? 0 : s->payload_bytes;
+        r->bytes[s->state] += s->payload_bytes;
         r->live_bytes += slot_record_bytes(s) + x->history_bytes;
         r->messages++;
         r->timers += x->timer != 0;
@@ -99,7 +100,7 @@ static bool verify_queue(const struct engine *e, const struct queue *q, struct r
                             q->name, state_name((enum state)state),
                             (unsigned long long)q->count[state],
                             (unsigned long long)r.count[state]);
-    if (r.ready != q->ready || r.bytes != q->bytes)
+    if (r.ready != q->ready || memcmp(r.bytes, q->bytes, sizeof r.bytes) != 0)
         return complain(c, "queue %.*s: ready or bytes are counted wrong", (int)q->name_bytes,
                         q->name);
     struct queue_view v = {.ledger = q->ledger};

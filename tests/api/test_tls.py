@@ -60,6 +60,7 @@ def test_versions(secure, pair, version):
     client.close()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of TLS 1.1 itself
 def test_old_versions_are_refused(secure, pair):
     context = tls_context(pair[0])
     context.set_ciphers("ALL:@SECLEVEL=0")

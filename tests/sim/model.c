@@ -174,7 +174,8 @@ static struct model_message *message_add(struct run *r, const struct op_item *it
 static uint64_t bytes_of(const struct model *m, int queue) {
     uint64_t bytes = 0;
     for (size_t i = 0; i < m->message_count; i++)
-        if (m->messages[i].queue == queue && m->messages[i].state != STATE_SUCCEEDED)
+        if (m->messages[i].queue == queue && m->messages[i].state != STATE_SUCCEEDED &&
+            m->messages[i].state != STATE_DEAD)
             bytes += m->messages[i].payload_bytes;
     return bytes;
 }
