@@ -61,7 +61,7 @@ fuzz-build: build-fuzz/build.ninja
 	@$(NINJA) -C build-fuzz
 
 build/build.ninja:
-	@$(MESON) setup build
+	@$(MESON) setup -Db_lto=true build
 
 build-asan/build.ninja:
 	@$(MESON) setup -Db_sanitize=address,undefined build-asan

@@ -392,6 +392,44 @@ enum err log_spares_fill(struct log *log) {
     return OK;
 }
 
+static uint64_t next_spare(const struct log *log) {
+    return log->spare_serial + 1 - atomic_load(&log->spares);
+}
+
+static void zero_end(struct log *log) {
+    if (log->zero_handle >= 0)
+        log->io->close(log->io_ctx, log->zero_handle);
+    log->zero_handle = -1;
+}
+
+/* Not before an eighth of the present segment is used: a log that hardly grows needs none. */
+static bool zero_begin(struct log *log) {
+    if (atomic_load(&log->spares) == 0 || log->zero_serial >= next_spare(log) ||
+        offset_of(log, log->written_end) < log->segment_bytes / 8)
+        return false;
+    char name[LOG_NAME_BYTES];
+    log_spare_name(name, next_spare(log));
+    log->zero_serial = next_spare(log);
+    log->zero_offset = 0;
+    log->zero_handle = log->io->open(log->io_ctx, name, false, 0);
+    return log->zero_handle >= 0;
+}
+
+bool log_zero_ahead(struct log *log) {
+    static const uint8_t zeros[LOG_ZERO_BYTES];
+    if (log->zero_handle < 0 && !zero_begin(log))
+        return false;
+    uint64_t left = log->segment_bytes - log->zero_offset;
+    size_t n = left < sizeof zeros ? (size_t)left : sizeof zeros;
+    int e = log->io->write(log->io_ctx, log->zero_handle, (int64_t)log->zero_offset, zeros, n);
+    if (e >= 0)
+        e = log->io->sync(log->io_ctx, log->zero_handle);
+    log->zero_offset += n;
+    if (e < 0 || log->zero_offset == log->segment_bytes)
+        zero_end(log);
+    return log->zero_handle >= 0;
+}
+
 /* Turns a spare into segment `number` (L6: its directory entry is synced before anything is written
  * to it). */
 static enum err segment_make(struct log *log, uint64_t number, int *ret_handle) {
@@ -400,8 +438,10 @@ static enum err segment_make(struct log *log, uint64_t number, int *ret_handle) 
         if (e != OK)
             return e;
     }
+    if (log->zero_serial == next_spare(log))
+        zero_end(log); /* from now on nothing but frames is written there */
     char spare[LOG_NAME_BYTES], name[LOG_NAME_BYTES];
-    log_spare_name(spare, log->spare_serial + 1 - atomic_load(&log->spares));
+    log_spare_name(spare, next_spare(log));
     log_segment_name(name, number);
     int e = log->io->rename(log->io_ctx, spare, name);
     if (e >= 0)
@@ -495,6 +535,8 @@ static enum err remove_dropped(struct log *log) {
 enum err log_batch_write(struct log *log) {
     assert(log->batch_out);
     enum err e = write_chunks(log);
+    if (e == OK)
+        log->written_end = log->taken_end;
     if (e == ERR_DISK_FULL && log->dropping.count > 0) {
         /* What is being removed was durable elsewhere before this batch: it may make the room that
          * is missing. */
@@ -571,6 +613,7 @@ void log_free(struct log *log) {
         log->io->close(log->io_ctx, log->dropping.items[i].handle);
     for (size_t i = 0; i < log->drop_count; i++)
         log->io->close(log->io_ctx, log->drops[i].segment.handle);
+    zero_end(log);
     chunks_free(&log->filling);
     chunks_free(&log->taken);
     chunks_free(&log->spare_chunks);

@@ -120,6 +120,10 @@ bool log_batch_take(struct log *log);
 /* Writes the taken batch and syncs it (log thread). OK, or ERR_DISK_FULL (nothing of it is durable;
  * try again later, in order), or ERR_IO with errno: stop the process, never try again. */
 enum err log_batch_write(struct log *log) MUST_CHECK;
+/* Between batches (log thread): writes zeros into a piece of the spare that comes next, which makes
+ * later syncs in it cheaper (docs/decisions/0009-zeroed-segments.md). True when there is more to do.
+ * Never fails: a spare that could not be zeroed is as good, only slower. */
+bool log_zero_ahead(struct log *log);
 /* Gives the written batch back (loop thread): log_durable moves. */
 void log_batch_done(struct log *log);
 

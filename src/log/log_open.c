@@ -334,6 +334,17 @@ static enum err sync_all(struct opening *o) {
 /* -- the whole ------------------------------------------------------------------------------- */
 
 /* Under another name first: a segment is never seen before it is whole. */
+static int write_zeros(struct log *log, int handle) {
+    static const uint8_t zeros[LOG_ZERO_BYTES];
+    int e = 0;
+    for (uint64_t at = 0; e >= 0 && at < log->segment_bytes; at += sizeof zeros) {
+        uint64_t left = log->segment_bytes - at;
+        size_t n = left < sizeof zeros ? (size_t)left : sizeof zeros;
+        e = log->io->write(log->io_ctx, handle, (int64_t)at, zeros, n);
+    }
+    return e;
+}
+
 static enum err begin_new(struct opening *o) {
     struct log *log = o->log;
     char spare[LOG_NAME_BYTES], name[LOG_NAME_BYTES];
@@ -343,9 +354,11 @@ static enum err begin_new(struct opening *o) {
     if (handle < 0)
         return io_trouble(o, "make", name, handle);
     segments_add(&log->segments, 1, handle);
+    int e = write_zeros(log, handle);
     uint8_t header[SEGMENT_HEADER_BYTES];
     segment_header_put(header, 1, log->segment_bytes);
-    int e = log->io->write(log->io_ctx, handle, 0, header, sizeof header);
+    if (e >= 0)
+        e = log->io->write(log->io_ctx, handle, 0, header, sizeof header);
     if (e >= 0)
         e = log->io->sync(log->io_ctx, handle);
     if (e >= 0)
@@ -390,6 +403,7 @@ static enum err open_or_check(const struct log_config *config, bool repair,
     log->segment_bytes = (uint64_t)config->segment_bytes;
     log->bytes_max = (uint64_t)config->bytes_max;
     log->skip_sync = config->skip_sync;
+    log->zero_handle = -1;
     *findings = (struct log_findings){0};
     struct opening o = {.log = log,
                         .repair = repair,

@@ -70,9 +70,15 @@ static void *run(void *arg) {
         pthread_cond_signal(&t->changed);
         pthread_mutex_unlock(&t->mutex);
         t->wake(t->wake_ctx);
+        bool more = e == OK && log_zero_ahead(t->log);
         pthread_mutex_lock(&t->mutex);
         if (e != OK)
             break;
+        while (more && t->stage != STAGE_WORK && !t->stop) {
+            pthread_mutex_unlock(&t->mutex);
+            more = log_zero_ahead(t->log);
+            pthread_mutex_lock(&t->mutex);
+        }
     }
     pthread_mutex_unlock(&t->mutex);
     return NULL;

@@ -19,6 +19,17 @@ def ended(server, within=10):
     return time.monotonic() - began
 
 
+def until_refused(server):
+    """The drain has begun when new connections are refused."""
+    deadline = time.monotonic() + 10
+    while True:
+        assert time.monotonic() < deadline
+        try:
+            server.connect().close()
+        except (ConnectionRefusedError, ConnectionResetError):
+            return
+
+
 def test_idle(start):
     server = start()
     client = Client(server, now=T0)
@@ -57,15 +68,8 @@ def test_a_half_sent_request_is_finished(start):
     with Raw(server) as raw:
         raw.send(request("GET", "/healthz")).reply()
         raw.send(data[:-5])
-        # The drain has begun when new connections are refused.
         server.terminate()
-        deadline = time.monotonic() + 10
-        while True:
-            assert time.monotonic() < deadline
-            try:
-                server.connect().close()
-            except ConnectionRefusedError:
-                break
+        until_refused(server)
         raw.send(data[-5:])
         reply = raw.reply()
         assert reply.status in (201, 503), reply
@@ -137,14 +141,8 @@ def test_not_ready_while_draining(start):
         busy.send(request("GET", "/healthz")).reply()
         busy.send(b"POST /queues/q/messages HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n")
         other.send(b"GET /readyz HTTP/1.1\r\nHost: x\r\n")  # in flight, so not closed as idle
-        deadline = time.monotonic() + 10
         server.terminate()
-        while True:
-            assert time.monotonic() < deadline
-            try:
-                server.connect().close()
-            except ConnectionRefusedError:
-                break
+        until_refused(server)
         other.send(b"\r\n")
         reply = other.reply()
         assert reply.status == 503 and "drain" in reply.body.decode().lower(), reply

@@ -349,6 +349,11 @@ void world_done(struct world *w) {
     for (; n < w->op_count && w->ops[n]->end <= log_durable(w->log); n++)
         model_apply(&w->base, w->ops[n], NULL, &unused, wrong, sizeof wrong);
     ops_forget(w, n);
+    (void)log_zero_ahead(w->log);
+    if (crash_io_is_dead(w->disk)) {
+        world_note(w, "died while zeroing");
+        world_crash(w, rng_below(&w->rng, 2));
+    }
 }
 
 bool world_commit(struct world *w) {
