@@ -397,6 +397,6 @@ def test_an_idle_connection_is_closed_without_a_word(hasty):
 def test_a_waiting_claim_is_not_idle(hasty):
     with Raw(hasty) as raw:
         began = time.monotonic()
-        raw.send(request("POST", "/queues/w/claim", b'{"wait_seconds": 4}'))
+        raw.send(request("POST", "/queues/w/claim", b'{"wait_seconds": 3}'))
         assert raw.reply().json["claimed"] is False
-        assert time.monotonic() - began > 3.5
+        assert time.monotonic() - began > 2.5

@@ -301,6 +301,6 @@ class Machine(RuleBasedStateMachine):
 
 
 PHASES = set(Phase) - ({Phase.shrink} if not os.environ.get("SHRINK") else set())
-Machine.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None, print_blob=True, phases=PHASES,
+Machine.TestCase.settings = settings(max_examples=50, stateful_step_count=50, deadline=None, print_blob=True, phases=PHASES,
                                      suppress_health_check=list(HealthCheck))
 TestMachine = Machine.TestCase
