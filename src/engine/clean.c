@@ -130,8 +130,13 @@ static void end_segment(struct engine *e) {
 }
 
 static bool is_due(const struct engine *e) {
-    return log_can_clean(e->log) && log_bytes(e->log) > 2 * e->st.live_bytes &&
-           log_bytes(e->log) > 2 * (uint64_t)log_frame_bytes_max(e->log);
+    uint64_t bytes = log_bytes(e->log), segment = log_frame_bytes_max(e->log);
+    if (!log_can_clean(e->log))
+        return false;
+    /* On a full disk any segment's worth of garbage is worth the work. */
+    if (!log_has_room(e->log, LOG_USE_ACCEPT, 0))
+        return bytes > e->st.live_bytes + 2 * segment;
+    return bytes > 2 * e->st.live_bytes && bytes > 2 * segment;
 }
 
 static size_t pace(struct engine *e) {

@@ -56,8 +56,12 @@ static void enter_set(struct engine_state *st, struct queue *q, uint32_t i) {
     int64_t at = timer_at(s, slot_extra(st, s));
     if (at)
         timers_set(&st->timers, i, at);
-    if (s->state == STATE_SUCCEEDED)
+    if (s->state == STATE_SUCCEEDED) {
+        int64_t over_at = (int64_t)s->updated_at + q->policy.keep_succeeded_ms;
+        if (over_at < q->trim_at)
+            q->trim_at = over_at;
         queue_plan_upkeep(st, q);
+    }
 }
 
 static void leave_set(struct engine_state *st, struct queue *q, uint32_t i) {
@@ -99,19 +103,13 @@ void slot_end_aside(struct engine_state *st, uint32_t i) {
 }
 
 /* Upkeep is due at once when the queue is being dropped or there are too many succeeded messages,
- * else when the oldest of them or of the idempotency keys is. */
+ * else when the next walk over them is, or the oldest of the idempotency keys. */
 void queue_plan_upkeep(struct engine_state *st, struct queue *q) {
     uint32_t owner = TIMER_OF_QUEUE | q->place;
-    uint32_t first = q->sets[SET_SUCCEEDED];
-    if (q->dropping || (first && q->count[STATE_SUCCEEDED] > q->policy.keep_succeeded_max)) {
-        timers_set(&st->timers, owner, INT64_MIN);
-        return;
-    }
-    int64_t at = TIME_NEVER;
-    if (first) {
-        first = set_first(st, q, SET_SUCCEEDED);
-        at = (int64_t)slot_at(st, first)->updated_at + q->policy.keep_succeeded_ms;
-    }
+    int64_t at = q->sets[SET_SUCCEEDED] ? q->trim_at : TIME_NEVER;
+    if (q->dropping ||
+        (q->sets[SET_SUCCEEDED] && q->count[STATE_SUCCEEDED] > q->policy.keep_succeeded_max))
+        at = INT64_MIN;
     if (q->keys_oldest && st->keys[q->keys_oldest].until < at)
         at = st->keys[q->keys_oldest].until;
     if (at != TIME_NEVER)

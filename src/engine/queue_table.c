@@ -1,5 +1,6 @@
 #include "engine/state.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <assert.h>
@@ -74,6 +75,7 @@ struct queue *queue_new(struct engine_state *st, uint64_t number) {
     q->number = number;
     q->policy = policy_default();
     q->next_dead_seq = 1;
+    q->trim_at = q->trim_next_at = TIME_NEVER;
     hash_index_add(&st->queues_by_number, q->place);
     link_by_age(st, q);
     st->live_queues++;

@@ -131,6 +131,8 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
     if (r->queue >= st->next_queue)
         st->next_queue = r->queue + 1;
     q->created_at = r->created_at;
+    if (q->policy.keep_succeeded_ms != r->policy.keep_succeeded_ms)
+        q->trim_at = INT64_MIN; /* what is kept is measured anew */
     q->policy = r->policy;
     q->ledger = r->ledger;
     q->deliveries = r->deliveries;

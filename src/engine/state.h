@@ -96,7 +96,11 @@ struct queue {
     uint64_t ready;
     uint64_t bytes[STATE_COUNT]; /* of payloads */
     uint32_t sets[SET_COUNT];
-    uint32_t timer;                    /* retention and idempotency: when upkeep is due */
+    uint32_t timer; /* retention and idempotency: when upkeep is due */
+    /* Retention walks over the succeeded messages now and then: */
+    int64_t trim_at;                   /* when the next walk begins, or goes on */
+    uint64_t trim_after;               /* the id it has reached */
+    int64_t trim_next_at;              /* the earliest end of retention among those it left */
     uint32_t keys_oldest, keys_newest; /* idempotency entries in order of arrival */
     uint64_t position;                 /* of its image in the log, 0 = none */
     size_t image_bytes;

@@ -121,10 +121,10 @@ bool log_has_room(const struct log *log, enum log_use use, size_t bytes) {
     uint64_t need = log->end + bytes + FRAME_HEADER_BYTES * 2 + SEGMENT_HEADER_BYTES;
     switch (use) {
     case LOG_USE_ACCEPT:
-        need += log->segment_bytes;
+        need += log->segment_bytes * 9 / 4; /* settling goes on for a segment more */
         break;
     case LOG_USE_SETTLE:
-        need += log->segment_bytes / 4;
+        need += log->segment_bytes * 5 / 4; /* the cleaner may have to carry a whole segment */
         break;
     case LOG_USE_CLEAN:
         break;

@@ -8,9 +8,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define LOG_SPARES                                                                                 \
-    2 /* segments made ahead: one to go on with, one as the reserve of a full disk  \
-                      */
+/* Segments made ahead: one to go on with, one to settle and one to clean in on a full disk. */
+#define LOG_SPARES 3
 #define LOG_NAME_BYTES 48
 #define LOG_ZERO_BYTES ((size_t)256 * 1024) /* zeros written at a time */
 

@@ -78,7 +78,7 @@ class Queue:
             if self._kept_for_its_key(m, now):
                 continue
             if over <= 0 and m.done[0] + self.retention("succeeded_seconds", 3600) > now:
-                break  # the oldest go first
+                continue
             del self.messages[m.id]
             over -= 1
         dead_seconds = self.retention("dead_seconds", None)

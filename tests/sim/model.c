@@ -552,7 +552,7 @@ static void retention(struct run *r, int queue) {
     }
 }
 
-/* And none may be left that had to go: the oldest one speaks for all by time. */
+/* And none may be left that had to go. */
 static void retention_done(struct run *r, int queue) {
     const struct model *m = r->m;
     const struct policy *p = &m->queues[queue].policy;
@@ -564,7 +564,6 @@ static void retention_done(struct run *r, int queue) {
         if (held > p->keep_succeeded_max || x->updated_at + p->keep_succeeded_ms <= r->op->now)
             complain(r, "message %llu is kept longer than its retention",
                      (unsigned long long)x->id);
-        return;
     }
 }
 

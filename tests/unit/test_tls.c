@@ -7,6 +7,7 @@
 #include "net/loop.h"
 #include "net/tls.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
@@ -178,7 +179,9 @@ static void with_server(struct world *w, void (*client)(struct world *w)) {
     };
     struct listener *l = listener_new(w->loop, &config, error, sizeof error);
     CHECK(l != NULL);
-    w->port = (int)strtol(strrchr(listener_address(l), ':') + 1, NULL, 10);
+    const char *colon = strrchr(listener_address(l), ':');
+    assert(colon);
+    w->port = (int)strtol(colon + 1, NULL, 10);
     w->client = client;
     loop_on_wake(w->loop, on_wake, w);
     pthread_t thread;
