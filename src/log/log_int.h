@@ -13,7 +13,6 @@
 #define LOG_NAME_BYTES 48
 #define LOG_ZERO_BYTES ((size_t)256 * 1024) /* zeros written at a time */
 
-
 struct segment {
     uint64_t number;
     int handle;
@@ -70,7 +69,7 @@ struct log {
 
     /* log thread */
     uint64_t spare_serial;
-    uint64_t file_count; /* segments and spares on disk */
+    uint64_t file_count;  /* segments and spares on disk */
     uint64_t written_end; /* of the last batch that was written */
     int zero_handle;      /* of the spare being zeroed, -1 = none */
     uint64_t zero_serial, zero_offset;

@@ -245,8 +245,14 @@ static bool read_environment(struct config *c) {
     for (size_t i = 0; i < ROWS; i++) {
         char name[64] = "NIXIE_";
         size_t n = strlen(name);
-        for (const char *p = rows[i].name; *p; p++)
-            name[n++] = *p == '-' ? '_' : *p >= 'a' && *p <= 'z' ? *p & ~0x20 : *p;
+        for (const char *p = rows[i].name; *p; p++) {
+            name[n] = *p;
+            if (*p == '-')
+                name[n] = '_';
+            else if (*p >= 'a' && *p <= 'z')
+                name[n] = (char)(*p - 'a' + 'A');
+            n++;
+        }
         const char *text = getenv(name);
         if (!text || rows[i].flag == FLAG_HELP)
             continue;

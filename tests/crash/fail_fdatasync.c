@@ -12,7 +12,7 @@ static atomic_long calls;
 static int sync_or_fail(const char *name, int fd) {
     const char *good = getenv("FAIL_FDATASYNC");
     long n = atomic_fetch_add(&calls, 1) + 1;
-    if (good && n > atol(good)) {
+    if (good && n > strtol(good, NULL, 10)) {
         char text[64];
         int length = snprintf(text, sizeof text, "test: %s number %ld fails\n", name, n);
         if (write(2, text, (size_t)length) < 0)

@@ -6,7 +6,7 @@
 
 static struct barrier barrier;
 static struct barrier_waiter waiters[4];
-static int released[4], releases;
+static int released[8], releases;
 static struct barrier_waiter *cancels; /* whom the next one to be released cancels */
 
 static void done(struct barrier_waiter *w) {

@@ -20,7 +20,7 @@ static struct log_dir *folder_make(void) {
     snprintf(folder, sizeof folder, "/tmp/nixie-log-XXXXXX");
     struct log_dir *dir = NULL;
     if (!mkdtemp(folder) || log_dir_open(folder, &dir) < 0)
-        assert(!"no directory for the test");
+        assert(false && "no directory for the test");
     return dir;
 }
 
@@ -609,7 +609,7 @@ static void wait_for_wake(const int *pipes) {
 static void the_thread_commits(void) {
     int pipes[2];
     if (pipe(pipes) != 0)
-        assert(!"no pipe");
+        assert(false && "no pipe");
     struct log_dir *dir = folder_make();
     rig_init(&rig, &log_io_posix, dir, LOG_SEGMENT_BYTES_MIN);
     rig_open(&rig);
@@ -643,7 +643,7 @@ static void the_thread_commits(void) {
 static void the_thread_says_full_and_failed(void) {
     int pipes[2];
     if (pipe(pipes) != 0)
-        assert(!"no pipe");
+        assert(false && "no pipe");
     struct crash_io *d = crash_io_new(1);
     rig_on_disk(&rig, d);
     rig_open(&rig);
