@@ -70,6 +70,14 @@ static bool frame_big(struct scan *s, const struct frame_header *h, bool hand_ou
     return sum == h->sum;
 }
 
+/* Only then is it worth going record by record: a batch of small messages is read in one piece. */
+static bool begins_with_big_data(const struct scan *s, const struct frame_header *h) {
+    if (h->body_bytes < SCAN_SKIP_BYTES)
+        return false;
+    const uint8_t *p = window_at(s->window, s->offset + FRAME_HEADER_BYTES, RECORD_HEADER_BYTES);
+    return p && record_header_get(p).data_bytes >= SCAN_SKIP_BYTES;
+}
+
 enum scan_stop scan_frames(struct scan *s) {
     uint64_t stop = s->budget ? s->offset + s->budget : UINT64_MAX;
     while (s->offset < stop) {
@@ -80,7 +88,7 @@ enum scan_stop scan_frames(struct scan *s) {
         if (!frame_header_plausible(&h, s->segment_begin + s->offset,
                                     s->window->file_bytes - s->offset))
             return SCAN_BAD;
-        bool big = s->trusted && h.body_bytes >= SCAN_SKIP_BYTES;
+        bool big = s->trusted && begins_with_big_data(s, &h);
         bool valid = big ? frame_big(s, &h, false) && frame_big(s, &h, true) : frame_small(s, &h);
         if (!valid)
             return s->window->error < 0 ? SCAN_IO : SCAN_BAD;

@@ -7,7 +7,7 @@
 
 /* Read ahead: more each time while reading goes straight on, little after a jump over what is not
  * wanted. */
-#define AHEAD_MIN ((size_t)16 * 1024)
+#define AHEAD_MIN ((size_t)4 * 1024)
 #define AHEAD_MAX ((size_t)1024 * 1024)
 
 void window_init(struct window *w, const struct log_io *io, void *io_ctx) {
