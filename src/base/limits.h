@@ -28,7 +28,9 @@
 #define LIMIT_BODY_MOST (64 * 1024 * 1024)   /* of --body-max itself */
 #define LIMIT_REPLY (16 * 1024 * 1024)       /* payload in one reply: a claim or list ends early */
 #define LIMIT_HEAD (32 * 1024)               /* request line and headers; over it 431 or 414 */
-#define LIMIT_QUEUES 1000000                 /* over it 507 with its own title */
+/* Around a payload in its record; all of it must fit a segment, else refused at start. */
+#define LIMIT_AROUND_PAYLOAD (LIMIT_HEADERS + 4096)
+#define LIMIT_QUEUES 1000000 /* over it 507 with its own title */
 #define LIMIT_ID ((UINT64_C(1) << 53) - 1)
 #define LIMIT_DELIVERIES ((1U << 22) - 1) /* a message's counter stays there */
 

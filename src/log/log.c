@@ -392,6 +392,16 @@ enum err log_spares_fill(struct log *log) {
     return OK;
 }
 
+int log_write_zeros(struct log *log, int handle, uint64_t from, uint64_t to) {
+    static const uint8_t zeros[LOG_ZERO_BYTES];
+    int e = 0;
+    for (uint64_t at = from; e >= 0 && at < to; at += sizeof zeros) {
+        size_t n = to - at < sizeof zeros ? (size_t)(to - at) : sizeof zeros;
+        e = log->io->write(log->io_ctx, handle, (int64_t)at, zeros, n);
+    }
+    return e;
+}
+
 static uint64_t next_spare(const struct log *log) {
     return log->spare_serial + 1 - atomic_load(&log->spares);
 }
@@ -416,15 +426,13 @@ static bool zero_begin(struct log *log) {
 }
 
 bool log_zero_ahead(struct log *log) {
-    static const uint8_t zeros[LOG_ZERO_BYTES];
     if (log->zero_handle < 0 && !zero_begin(log))
         return false;
-    uint64_t left = log->segment_bytes - log->zero_offset;
-    size_t n = left < sizeof zeros ? (size_t)left : sizeof zeros;
-    int e = log->io->write(log->io_ctx, log->zero_handle, (int64_t)log->zero_offset, zeros, n);
+    uint64_t from = log->zero_offset, left = log->segment_bytes - from;
+    log->zero_offset += left < LOG_ZERO_BYTES ? left : LOG_ZERO_BYTES;
+    int e = log_write_zeros(log, log->zero_handle, from, log->zero_offset);
     if (e >= 0)
         e = log->io->sync(log->io_ctx, log->zero_handle);
-    log->zero_offset += n;
     if (e < 0 || log->zero_offset == log->segment_bytes)
         zero_end(log);
     return log->zero_handle >= 0;

@@ -81,6 +81,9 @@ void log_segment_name(char out[static LOG_NAME_BYTES], uint64_t number);
 void log_spare_name(char out[static LOG_NAME_BYTES], uint64_t serial);
 void segments_add(struct segments *s, uint64_t number, int handle);
 
+/* Writes zeros to the offsets from .. to of a file; 0 or -errno. */
+int log_write_zeros(struct log *log, int handle, uint64_t from, uint64_t to);
+
 /* Ends the process: what was on disk is not what is read now. */
 _Noreturn void log_damaged(const struct log *log, uint64_t position, const char *what);
 

@@ -230,15 +230,8 @@ static enum err cut_tail(struct opening *o, size_t i, uint64_t offset) {
     o->findings->torn_bytes += last - offset;
     if (!o->repair)
         return OK;
-    static const uint8_t zeros[64 * 1024];
-    for (uint64_t at = offset; at < last;) {
-        size_t n = last - at < sizeof zeros ? (size_t)(last - at) : sizeof zeros;
-        int e = o->log->io->write(o->log->io_ctx, handle, (int64_t)at, zeros, n);
-        if (e < 0)
-            return io_trouble(o, "repair", "the last segment", e);
-        at += n;
-    }
-    return OK;
+    int e = log_write_zeros(o->log, handle, offset, last);
+    return e < 0 ? io_trouble(o, "repair", "the last segment", e) : OK;
 }
 
 static enum err drop_segments_after(struct opening *o, size_t i) {
@@ -334,17 +327,6 @@ static enum err sync_all(struct opening *o) {
 /* -- the whole ------------------------------------------------------------------------------- */
 
 /* Under another name first: a segment is never seen before it is whole. */
-static int write_zeros(struct log *log, int handle) {
-    static const uint8_t zeros[LOG_ZERO_BYTES];
-    int e = 0;
-    for (uint64_t at = 0; e >= 0 && at < log->segment_bytes; at += sizeof zeros) {
-        uint64_t left = log->segment_bytes - at;
-        size_t n = left < sizeof zeros ? (size_t)left : sizeof zeros;
-        e = log->io->write(log->io_ctx, handle, (int64_t)at, zeros, n);
-    }
-    return e;
-}
-
 static enum err begin_new(struct opening *o) {
     struct log *log = o->log;
     char spare[LOG_NAME_BYTES], name[LOG_NAME_BYTES];
@@ -354,7 +336,7 @@ static enum err begin_new(struct opening *o) {
     if (handle < 0)
         return io_trouble(o, "make", name, handle);
     segments_add(&log->segments, 1, handle);
-    int e = write_zeros(log, handle);
+    int e = log_write_zeros(log, handle, 0, log->segment_bytes);
     uint8_t header[SEGMENT_HEADER_BYTES];
     segment_header_put(header, 1, log->segment_bytes);
     if (e >= 0)

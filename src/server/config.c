@@ -312,7 +312,7 @@ static bool sensible(const struct config *c) {
                 c->http_host);
         return false;
     }
-    if ((int64_t)c->limits.payload_bytes_max + LIMIT_HEADERS + 4096 > c->segment_bytes) {
+    if ((int64_t)c->limits.payload_bytes_max + LIMIT_AROUND_PAYLOAD > c->segment_bytes) {
         fprintf(stderr,
                 "nixie serve: --payload-max %zu does not fit a segment of %" PRId64
                 " bytes (--segment-bytes)\n",

@@ -205,7 +205,7 @@ static bool open_log(struct serve *v) {
     }
     engine_attach(v->server.engine, v->server.log);
     report_findings(&findings, v->server.engine, clock_monotonic_us() - begin);
-    if (v->config.limits.payload_bytes_max + LIMIT_HEADERS + 4096 >
+    if (v->config.limits.payload_bytes_max + LIMIT_AROUND_PAYLOAD >
         log_frame_bytes_max(v->server.log)) {
         log_error("data directory %s: its segments are too small for --payload-max %zu",
                   v->config.data, v->config.limits.payload_bytes_max);
