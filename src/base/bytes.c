@@ -69,6 +69,12 @@ static size_t utf8_sequence(const uint8_t *p, size_t n) {
     return length;
 }
 
+int span_compare(struct span a, struct span b) {
+    size_t n = a.n < b.n ? a.n : b.n;
+    int c = n ? memcmp(a.p, b.p, n) : 0;
+    return c ? c : a.n < b.n ? -1 : a.n > b.n;
+}
+
 bool span_is_utf8(struct span s) {
     size_t i = 0;
     while (i < s.n) {

@@ -17,6 +17,7 @@ struct span span_of(const void *p, size_t n);
 struct span span_str(const char *s); /* without its NUL; NULL is empty */
 bool span_equal(struct span a, struct span b);
 bool span_equal_str(struct span a, const char *s);
+int span_compare(struct span a, struct span b); /* by bytes; <0, 0, >0 */
 
 /* True when s is well-formed UTF-8 (no surrogates, no overlong forms). */
 bool span_is_utf8(struct span s);

@@ -26,6 +26,16 @@ const char *err_text(enum err e) {
         return "the queue is full";
     case ERR_TOO_MANY_QUEUES:
         return "too many queues";
+    case ERR_NO_GROUP:
+        return "no such cause group";
+    case ERR_NO_JOB:
+        return "no such job";
+    case ERR_TOO_MANY_JOBS:
+        return "too many jobs";
+    case ERR_REDRIVE_LIMIT:
+        return "redrive limit reached";
+    case ERR_EDITED:
+        return "an edited copy was sent";
     case ERR_DISK_FULL:
         return "the disk is full";
     case ERR_IO:

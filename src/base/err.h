@@ -16,6 +16,11 @@ enum err {
     ERR_NOT_EMPTY,       /* the queue has unfinished messages */
     ERR_QUEUE_FULL,      /* the queue's max_messages or max_bytes is reached */
     ERR_TOO_MANY_QUEUES, /* LIMIT_QUEUES is reached */
+    ERR_NO_GROUP,        /* no cause group of that key */
+    ERR_NO_JOB,          /* no job of that number */
+    ERR_TOO_MANY_JOBS,   /* LIMIT_JOBS_ACTIVE is reached */
+    ERR_REDRIVE_LIMIT,   /* the letter was sent again as often as its queue allows */
+    ERR_EDITED,          /* an edited copy was sent in the letter's place */
 
     /* environment: nothing changed; may pass */
     ERR_DISK_FULL, /* no room in the log for this kind of work */

@@ -8,7 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONNECT_TIMEOUT_S = 10, PATH_BYTES_MAX = 16 * 1024 };
+enum {
+    CONNECT_TIMEOUT_S = 10,
+    PATH_BYTES_MAX = 32 * 1024,
+    HEADER_BYTES_MAX = 64 * 1024 * 1024 /* a token's length is the user's */
+};
 
 static size_t on_body(char *p, size_t size, size_t n, void *ctx) {
     struct call *r = ctx;
@@ -35,10 +39,15 @@ static bool server_is_loopback(const char *server) {
     return is_loopback;
 }
 
-static void add_header(struct call *r, const char *line) {
-    struct curl_slist *longer = curl_slist_append(r->headers, line);
+static void add_header(struct call *r, const char *name, const char *value) {
+    struct buf line;
+    buf_init(&line, HEADER_BYTES_MAX);
+    buf_printf(&line, "%s%s", name, value);
+    buf_add_byte(&line, '\0');
+    struct curl_slist *longer = curl_slist_append(r->headers, (const char *)line.p);
     assert(longer != NULL);
     r->headers = longer;
+    buf_release(&line);
 }
 
 #define SET(option, value)                                                                         \
@@ -54,16 +63,12 @@ void call_init(struct call *r, const struct cli *cli) {
     buf_init(&r->body, CALL_BODY_MAX);
     buf_init(&r->received, CALL_REPLY_MAX);
 
-    add_header(r, "Content-Type: application/json");
-    add_header(r, "Expect:");
-    if (cli->token != NULL) {
-        struct buf line;
-        buf_init(&line, 64 * 1024 * 1024);
-        buf_printf(&line, "Authorization: Bearer %s", cli->token);
-        buf_add_byte(&line, '\0');
-        add_header(r, (const char *)line.p);
-        buf_release(&line);
-    }
+    add_header(r, "Content-Type: ", "application/json");
+    add_header(r, "Expect:", "");
+    if (cli->token != NULL)
+        add_header(r, "Authorization: Bearer ", cli->token);
+    if (cli->actor != NULL)
+        add_header(r, "Nixie-Actor: ", cli->actor);
     SET(CURLOPT_HTTPHEADER, r->headers);
     SET(CURLOPT_USERAGENT, "nixie/" NIXIE_VERSION);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
@@ -106,6 +111,21 @@ void call_begin_queue(struct call *r, const char *queue) {
     call_begin(r);
     buf_add_str(&r->path, "/queues/");
     text_add_segment(queue, &r->path);
+}
+
+static void begin_query(struct call *r, const char *name) {
+    bool is_first = memchr(r->path.p, '?', r->path.n) == NULL;
+    buf_printf(&r->path, "%c%s=", is_first ? '?' : '&', name);
+}
+
+void call_query(struct call *r, const char *name, const char *value) {
+    begin_query(r, name);
+    text_add_segment(value, &r->path);
+}
+
+void call_query_number(struct call *r, const char *name, int64_t value) {
+    begin_query(r, name);
+    buf_add_i64(&r->path, value);
 }
 
 void call_prepare(struct call *r, const char *method, int64_t wait_s) {
@@ -161,6 +181,16 @@ void call_put_number(struct json_writer *w, const char *name, int64_t v) {
     }
 }
 
+struct span call_text(const struct json *v, const char *name) {
+    const struct json *member = json_get(v, name);
+    return json_is(member, JSON_STRING) ? json_string(member) : span_str("");
+}
+
+int64_t call_number(const struct json *v, const char *name, int64_t otherwise) {
+    const struct json *member = json_get(v, name);
+    return json_is(member, JSON_INTEGER) ? json_integer(member) : otherwise;
+}
+
 /* -- failures -------------------------------------------------------------------------------- */
 
 int call_exit_code(long status) {
@@ -182,11 +212,11 @@ int call_exit_code(long status) {
 
 static void add_member(const struct json *v, const char *name, const char *before,
                        struct buf *out) {
-    const struct json *member = json_get(v, name);
-    if (!json_is(member, JSON_STRING) || json_string(member).n == 0)
+    struct span text = call_text(v, name);
+    if (text.n == 0)
         return;
     buf_add_str(out, before);
-    text_escape(json_string(member), TEXT_ONE_LINE, out);
+    text_escape(text, TEXT_ONE_LINE, out);
 }
 
 void call_explain_problem(const struct json *problem, struct buf *out) {

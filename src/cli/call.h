@@ -36,6 +36,10 @@ void call_release(struct call *r);
 void call_begin(struct call *r);
 /* Begins the path "/queues/NAME". */
 void call_begin_queue(struct call *r, const char *queue);
+/* Appends "?NAME=VALUE" to the path, or "&NAME=VALUE". The caller bounds the values: the path holds
+ * 32 KiB, and each of their bytes may take three. */
+void call_query(struct call *r, const char *name, const char *value);
+void call_query_number(struct call *r, const char *name, int64_t value);
 
 /* Sends what was written and waits; wait_s is how long the server may take on purpose. A body is
  * sent when r->body is not empty, or the method is POST. The outcome is in r->status. */
@@ -48,6 +52,10 @@ void call_complete(struct call *r, CURLcode result);
 /* Members of a body; none when text is NULL or v is OPTION_NOT_GIVEN. */
 void call_put_text(struct json_writer *w, const char *name, const char *utf8);
 void call_put_number(struct json_writer *w, const char *name, int64_t v);
+
+/* Members of a reply: a text, empty when there is none; a whole number, or `otherwise`. */
+struct span call_text(const struct json *v, const char *name);
+int64_t call_number(const struct json *v, const char *name, int64_t otherwise);
 
 static inline bool call_is_success(const struct call *r) {
     return r->status >= 200 && r->status <= 299;

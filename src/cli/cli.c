@@ -108,8 +108,7 @@ static const struct command commands[] = {
         .usage = "QUEUE ID... [options]",
         .help = "The id - stands for the lines of standard input.\n",
         .examples = "  nixie replay emails 42\n"
-                    "  nixie ls emails --status dead --all -o ndjson | grep Timeout | nixie replay "
-                    "emails -\n",
+                    "  nixie dead emails error:Timeout -o ndjson | nixie replay emails -\n",
         .args_min = 2,
         .args_max = -1,
         .run = command_replay,
@@ -119,7 +118,7 @@ static const struct command commands[] = {
         .summary = "List the messages of a queue, oldest first",
         .usage = "QUEUE [options]",
         .examples = "  nixie ls emails\n"
-                    "  nixie ls emails --status dead\n"
+                    "  nixie ls emails --status discarded\n"
                     "  nixie ls emails --all -o ndjson > emails.ndjson\n",
         .args_min = 1,
         .args_max = 1,
@@ -128,12 +127,212 @@ static const struct command commands[] = {
     {
         .name = "show",
         .summary = "Show a message and its whole story",
-        .usage = "QUEUE ID [options]",
-        .examples = "  nixie show emails 42\n"
+        .usage = "[QUEUE] ID [options]",
+        .examples = "  nixie show 42\n"
                     "  nixie show emails 42 --payload > payload.bin\n",
-        .args_min = 2,
+        .args_min = 1,
         .args_max = 2,
         .run = command_show,
+    },
+    {
+        .name = "dead",
+        .summary = "List dead letters, newest death first",
+        .usage = "[QUEUE] [FILTER] [options]",
+        .help = "An argument with a colon is the filter, any other the queue. Several parts of a "
+                "filter may stand as\n"
+                "several arguments; < > * and quotes are the shell's, unless they are quoted.\n",
+        .examples =
+            "  nixie dead\n"
+            "  nixie dead emails 'error:Timeout* age:>2h'\n"
+            "  nixie dead emails payload.customer.id:123 --all -o ndjson > letters.ndjson\n",
+        .args_max = -1,
+        .run = command_dead,
+    },
+    {
+        .name = "groups",
+        .summary = "List the causes that dead letters have in common",
+        .usage = "[QUEUE] [FILTER] [options]",
+        .help = "An argument with a colon is the filter, any other the queue.\n",
+        .examples = "  nixie groups\n"
+                    "  nixie groups emails state:open --sort count\n",
+        .args_max = -1,
+        .run = command_groups,
+    },
+    {
+        .name = "group",
+        .summary = "Show a cause and one full error of it, or change its state",
+        .usage = "KEY [--ack | --resolve | --open] [options]",
+        .help = "The beginning of a key is enough when no other begins with it. State, owner and "
+                "note stay when the\n"
+                "letters are gone. A resolved cause that comes back is open again, and says so.\n",
+        .examples = "  nixie group v1:0123\n"
+                    "  nixie group v1:0123 --ack --owner ann --note 'waiting for the provider'\n"
+                    "  nixie group v1:0123 --resolve --reason 'fixed in 1.4.3'\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_group,
+    },
+    {
+        .name = "attempts",
+        .summary = "Show the story of a message: every attempt, and what people and jobs did",
+        .usage = "[QUEUE] ID [options]",
+        .examples = "  nixie attempts 42\n"
+                    "  nixie attempts emails 42 --detail\n",
+        .args_min = 1,
+        .args_max = 2,
+        .run = command_attempts,
+    },
+    {
+        .name = "diff",
+        .summary = "Show what differs between two attempts of a message, or two messages",
+        .usage = "ID[@ATTEMPT] ID[@ATTEMPT] | ID ATTEMPT ATTEMPT [options]",
+        .examples = "  nixie diff 42 1 3\n"
+                    "  nixie diff 42@1 42@3\n"
+                    "  nixie diff 42 43\n",
+        .args_min = 2,
+        .args_max = 3,
+        .run = command_diff,
+    },
+    {
+        .name = "redrive",
+        .summary = "Send dead letters again, as a job of the server",
+        .usage = "QUEUE FILTER | --all [options]",
+        .help = "First it is shown how many letters match, and asked. The job then sends a sample, "
+                "waits for its outcomes,\n"
+                "and sends the rest, unless too many of them died again. Letters that die later "
+                "are not among them. With\n"
+                "--set and --remove each letter goes as a changed copy, removals first. Ctrl-C "
+                "ends watching the job, not\n"
+                "the job. Exit status 0 when all letters succeeded, 3 when not all, 4 when none "
+                "matched. See nixie-redrive(1).\n",
+        .examples =
+            "  nixie redrive emails error:Timeout --sample 10 --rate 50 --stop-if 5% --reason "
+            "'fixed in 1.4.3'\n"
+            "  nixie redrive emails --all --to emails-slow --dry-run\n"
+            "  nixie redrive emails 'payload.country:UK' --set 'payload.country=\"GB\"'\n",
+        .args_min = 1,
+        .args_max = -1,
+        .run = command_redrive,
+    },
+    {
+        .name = "jobs",
+        .summary = "List the jobs over dead letters, or watch, pause, resume or cancel one",
+        .usage = "[ID [--watch] [--pause | --resume | --cancel] [options]]",
+        .help = "Ctrl-C ends watching a job, not the job. Exit status of --watch: 0 when all of "
+                "its letters succeeded\n"
+                "(or were discarded), 3 when not all, or when it stopped by itself.\n",
+        .examples = "  nixie jobs\n"
+                    "  nixie jobs 7 --watch\n"
+                    "  nixie jobs 7 --rate 10 --reason 'the provider is slow'\n",
+        .args_max = 1,
+        .run = command_jobs,
+    },
+    {
+        .name = "discard",
+        .summary = "Discard dead letters; for a day this can be undone",
+        .usage = "QUEUE ID... | --filter TEXT | --all, --why REASON [options]",
+        .help = "The id - stands for the lines of standard input. With --filter or --all it is "
+                "shown how many letters\n"
+                "there are, and asked; then a job of the server discards them.\n",
+        .examples = "  nixie discard emails 42 43 --why obsolete\n"
+                    "  nixie discard emails --filter 'error:NoSuchAddress age:>7d' --why \"bad "
+                    "data\"\n",
+        .args_min = 1,
+        .args_max = -1,
+        .run = command_discard,
+    },
+    {
+        .name = "undiscard",
+        .summary = "Make discarded letters dead letters again",
+        .usage = "QUEUE ID... | --job N [options]",
+        .help = "Within 24 hours of the discard; then they are gone. The id - stands for the lines "
+                "of standard input.\n",
+        .examples = "  nixie undiscard emails 42\n"
+                    "  nixie undiscard emails --job 7\n",
+        .args_min = 1,
+        .args_max = -1,
+        .run = command_undiscard,
+    },
+    {
+        .name = "edit",
+        .summary = "Send a changed copy of a dead letter in its place",
+        .usage = "QUEUE ID [options]",
+        .help = "Without an option that says what to change, the payload is opened in $VISUAL, "
+                "$EDITOR or vi. What\n"
+                "changes is shown, and asked. The letter itself stays as it was, marked with the "
+                "copy's id.\n",
+        .examples = "  nixie edit emails 42\n"
+                    "  nixie edit emails 42 --set 'payload.to=\"ann@example.org\"' --header "
+                    "tenant=acme --yes\n"
+                    "  nixie edit emails 42 --payload corrected.json\n",
+        .args_min = 2,
+        .args_max = 2,
+        .run = command_edit,
+    },
+    {
+        .name = "purge",
+        .summary = "Discard all dead letters of a queue for good",
+        .usage = "QUEUE --reason TEXT [options]",
+        .help = "There is no undo. It asks for the queue's name.\n",
+        .examples = "  nixie purge emails-test --reason 'load test'\n"
+                    "  nixie purge emails-test --reason 'load test' --confirm emails-test\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_purge,
+    },
+    {
+        .name = "pause",
+        .summary = "Pause a queue: nothing of it is claimed",
+        .usage = "QUEUE [options]",
+        .help = "All else goes on: it takes messages, and what is claimed is settled.\n",
+        .examples = "  nixie pause emails --reason 'provider is down'\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_pause,
+    },
+    {
+        .name = "resume",
+        .summary = "End the pause of a queue",
+        .usage = "QUEUE [options]",
+        .examples = "  nixie resume emails\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_resume,
+    },
+    {
+        .name = "export",
+        .summary = "Write dead letters and all that is known of them to a file",
+        .usage = "QUEUE [FILTER] [options]",
+        .help = "One letter a line, after a first line with their count and checksum. The letters "
+                "stay where they are.\n",
+        .examples = "  nixie export emails > emails.ndjson\n"
+                    "  nixie export emails error:Timeout --to timeouts.ndjson\n",
+        .args_min = 1,
+        .args_max = -1,
+        .run = command_export,
+    },
+    {
+        .name = "import",
+        .summary = "Land exported letters as dead letters",
+        .usage = "FILE|- [options]",
+        .help = "The whole file is checked first, then asked of the server in a dry run; a damaged "
+                "file, or a letter whose\n"
+                "id another message has, refuses all of it. Letters that are there already are "
+                "left alone.\n",
+        .examples = "  nixie import emails.ndjson --dry-run\n"
+                    "  nixie import emails.ndjson --queue emails-from-old-server --yes\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_import,
+    },
+    {
+        .name = "audit",
+        .summary = "Show who did what to dead letters, causes, jobs and queues",
+        .usage = "[options]",
+        .examples = "  nixie audit --newest\n"
+                    "  nixie audit --queue emails --actor ann\n"
+                    "  nixie audit -f -o ndjson\n",
+        .run = command_audit,
     },
     {
         .name = "work",
@@ -302,5 +501,6 @@ int cli_main(int argc, char **argv) {
     curl_global_cleanup();
     free(cli.own_server);
     free(cli.own_token);
+    free(cli.own_actor);
     return code;
 }

@@ -4,6 +4,7 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/out.h"
+#include "cli/story.h"
 #include "cli/text.h"
 
 #include <stdio.h>
@@ -21,24 +22,6 @@ static const struct column columns[] = {
     {.title = "PAYLOAD", .width_max = 60},
 };
 
-/* Two members as one text, when they are there. */
-static void add_pair(struct out *o, const struct json *v, const char *first, const char *before,
-                     const char *second, const char *after) {
-    struct buf text;
-    const struct json *a = json_get(v, first), *b = json_get(v, second);
-    buf_init(&text, TEXT_BYTES_MAX);
-    if (json_is(a, JSON_STRING))
-        buf_add_span(&text, json_string(a));
-    if (json_is(a, JSON_STRING) && json_is(b, JSON_STRING))
-        buf_add_str(&text, before);
-    if (json_is(b, JSON_STRING)) {
-        buf_add_span(&text, json_string(b));
-        buf_add_str(&text, after);
-    }
-    out_cell(o, text.n > 0 ? buf_span(&text) : span_str("-"));
-    buf_release(&text);
-}
-
 static void add_row(struct out *o, const struct json *message) {
     const struct json *count = json_get(message, "retry_count"),
                       *max = json_get(message, "max_retries");
@@ -47,11 +30,11 @@ static void add_row(struct out *o, const struct json *message) {
         (void)snprintf(retries, sizeof retries, "%lld/%lld", (long long)json_integer(count),
                        (long long)json_integer(max));
     out_cell_member(o, message, "id");
-    add_pair(o, message, "status", " (", "reason", ")");
+    out_cell_pair(o, message, "status", " (", "reason", ")");
     out_cell(o, span_str(retries));
     out_cell_member(o, message, "created_at");
     out_cell_member(o, message, "retry_after");
-    add_pair(o, message, "error_class", ": ", "last_error", "");
+    out_cell_pair(o, message, "error_class", ": ", "last_error", "");
     out_cell_payload(o, message);
 }
 
@@ -117,6 +100,16 @@ static int list(struct call *r, struct listing *l) {
     return code;
 }
 
+static int check_status(const struct cli *cli, const char *status) {
+    static const char *const names[] = {"pending", "processing", "succeeded", "dead", "discarded"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (status == NULL || strcmp(status, names[i]) == 0)
+            return -1;
+    }
+    return cli_usage_error(
+        cli, "--status %s: must be pending, processing, succeeded, dead or discarded", status);
+}
+
 int command_ls(struct cli *cli, int argc, char **argv) {
     struct listing l = {.limit = 100, .offset = 0, .after = OPTION_NOT_GIVEN};
     const struct option_spec specs[] = {
@@ -124,7 +117,7 @@ int command_ls(struct cli *cli, int argc, char **argv) {
          .letter = 's',
          .value = "STATUS",
          .text = &l.status,
-         .help = "only pending, processing, succeeded or dead ones"},
+         .help = "only pending, processing, succeeded, dead or discarded ones"},
         {.name = "limit",
          .letter = 'n',
          .value = "N",
@@ -149,11 +142,8 @@ int command_ls(struct cli *cli, int argc, char **argv) {
     int code = options_parse(cli, specs, argc, argv, &first);
     if (code < 0)
         code = input_check_queue(cli, argv[first]);
-    if (code < 0 && l.status != NULL && strcmp(l.status, "pending") != 0 &&
-        strcmp(l.status, "processing") != 0 && strcmp(l.status, "succeeded") != 0 &&
-        strcmp(l.status, "dead") != 0)
-        code = cli_usage_error(cli, "--status %s: must be pending, processing, succeeded or dead",
-                               l.status);
+    if (code < 0)
+        code = check_status(cli, l.status);
     if (code >= 0)
         return code;
     l.queue = argv[first];
@@ -170,7 +160,7 @@ static const struct column story_columns[] = {
     {.title = "ATTEMPT", .is_right = true},
     {.title = "EVENT"},
     {.title = "AT"},
-    {.title = "WORKER", .width_max = 40},
+    {.title = "BY", .width_max = 40},
     {.title = "CLASS", .width_max = 40},
     {.title = "ERROR", .width_max = 200},
 };
@@ -179,29 +169,9 @@ static void add_story_row(struct out *o, const struct json *event) {
     out_cell_member(o, event, "attempt");
     out_cell_member(o, event, "event");
     out_cell_member(o, event, "at");
-    out_cell_member(o, event, "worker");
+    out_cell_member(o, event, story_who(event));
     out_cell_member(o, event, "error_class");
     out_cell_member(o, event, "error");
-}
-
-/* The details are long: they come after the table, each under its attempt. */
-static void print_details(const struct json *attempts) {
-    struct buf text;
-    buf_init(&text, TEXT_BYTES_MAX);
-    for (size_t i = 0; i < json_count(attempts); i++) {
-        const struct json *event = json_at(attempts, i), *detail = json_get(event, "detail"),
-                          *attempt = json_get(event, "attempt");
-        if (!json_is(detail, JSON_STRING) || json_string(detail).n == 0)
-            continue;
-        buf_printf(&text, "\nDetail of attempt %lld:\n",
-                   json_is(attempt, JSON_INTEGER) ? (long long)json_integer(attempt) : 0LL);
-        text_escape(json_string(detail), TEXT_KEEP_LINES, &text);
-        if (text.p[text.n - 1] != '\n')
-            buf_add_byte(&text, '\n');
-    }
-    if (text.n > 0)
-        (void)fwrite(text.p, 1, text.n, stdout);
-    buf_release(&text);
 }
 
 static int print_table(const struct cli *cli, const struct json *message,
@@ -210,12 +180,12 @@ static int print_table(const struct cli *cli, const struct json *message,
     out_object(message);
     out_init(&o, cli, true, story_columns, sizeof story_columns / sizeof story_columns[0],
              add_story_row);
-    if (json_is(attempts, JSON_ARRAY) && json_count(attempts) > 0) {
+    if (attempts != NULL && json_count(attempts) > 0) {
         (void)fputc('\n', stdout);
         for (size_t i = 0; i < json_count(attempts); i++)
             out_item(&o, json_at(attempts, i));
         out_flush(&o);
-        print_details(attempts);
+        story_print_details(attempts); /* they are long */
     }
     return out_finish(&o, CLI_DONE);
 }
@@ -228,7 +198,7 @@ static int print_document(const struct cli *cli, const struct json *message,
     buf_add_str(&text, "{\"message\":");
     json_dump(message, &text);
     buf_add_str(&text, ",\"attempts\":");
-    if (json_is(attempts, JSON_ARRAY))
+    if (attempts != NULL)
         json_dump(attempts, &text);
     else
         buf_add_str(&text, "[]");
@@ -238,30 +208,38 @@ static int print_document(const struct cli *cli, const struct json *message,
     return out_check(cli, CLI_DONE);
 }
 
-static int get(struct call *r, const char *queue, int64_t id, const char *what) {
-    char name[300];
+/* The payload as it is: bytes, not JSON. */
+static int show_payload(struct call *r, const char *queue, int64_t id) {
+    char found[LIMIT_QUEUE_NAME + 1], what[LIMIT_QUEUE_NAME + 32];
+    int code = queue == NULL ? story_find_queue(r, id, found) : -1;
+    if (code >= 0)
+        return code;
+    queue = queue == NULL ? found : queue;
     call_begin_queue(r, queue);
-    buf_printf(&r->path, "/messages/%lld%s", (long long)id, what);
+    buf_printf(&r->path, "/messages/%lld/payload", (long long)id);
     call_run(r, "GET", 0);
-    (void)snprintf(name, sizeof name, "%s %lld", queue, (long long)id);
-    if (strcmp(what, "/payload") == 0 && call_is_success(r))
-        return -1; /* bytes, not JSON */
-    return call_check(r, name);
+    (void)snprintf(what, sizeof what, "%s %lld", queue, (long long)id);
+    if (!call_is_success(r))
+        return call_check(r, what);
+    out_bytes(buf_span(&r->received));
+    return out_check(r->cli, CLI_DONE);
 }
 
 static int show(struct call *r, const char *queue, int64_t id) {
-    int code = get(r, queue, id, "");
-    if (code >= 0)
-        return code;
-    struct json *message = r->reply;
-    r->reply = NULL; /* ours now */
-    code = get(r, queue, id, "/attempts");
-    if (code < 0) {
-        const struct json *attempts = json_get(r->reply, "attempts");
-        code = r->cli->format == FORMAT_TABLE ? print_table(r->cli, message, attempts)
-                                              : print_document(r->cli, message, attempts);
+    char found[LIMIT_QUEUE_NAME + 1];
+    struct json *message = NULL, *story = NULL;
+    int code = story_get_message(r, queue, id, &message);
+    if (code < 0 && queue == NULL) {
+        code = story_queue_of(r->cli, message, found);
+        queue = found;
     }
+    if (code < 0)
+        code = story_get(r, queue, id, &story);
+    if (code < 0)
+        code = r->cli->format == FORMAT_TABLE ? print_table(r->cli, message, story_lines(story))
+                                              : print_document(r->cli, message, story_lines(story));
     json_free(message);
+    json_free(story);
     return code;
 }
 
@@ -274,23 +252,18 @@ int command_show(struct cli *cli, int argc, char **argv) {
     int first;
     int64_t id = 0;
     int code = options_parse(cli, specs, argc, argv, &first);
+    if (code >= 0)
+        return code;
+    const char *queue = argc - first == 2 ? argv[first] : NULL;
+    if (queue != NULL)
+        code = input_check_queue(cli, queue);
     if (code < 0)
-        code = input_check_queue(cli, argv[first]);
-    if (code < 0 && text_number(span_str(argv[first + 1]), 1, (int64_t)LIMIT_ID, &id) != OK)
-        code = cli_usage_error(cli, "%s: not an id (a whole number, 1 or more)", argv[first + 1]);
+        code = story_read_id(cli, argv[argc - 1], &id);
     if (code >= 0)
         return code;
     struct call r;
     call_init(&r, cli);
-    if (is_payload) {
-        code = get(&r, argv[first], id, "/payload");
-        if (code < 0) {
-            out_bytes(buf_span(&r.received));
-            code = out_check(cli, CLI_DONE);
-        }
-    } else {
-        code = show(&r, argv[first], id);
-    }
+    code = is_payload ? show_payload(&r, queue, id) : show(&r, queue, id);
     call_release(&r);
     return code;
 }

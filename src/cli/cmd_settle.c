@@ -30,8 +30,8 @@ static void add_row(struct out *o, const struct json *message) {
 struct verb {
     const char *name;
     const char *lease; /* for all ids; NULL: what was read with the id, if anything */
-    const char *error, *error_class, *detail;
-    bool is_permanent;
+    const char *error, *error_class, *detail, *reason;
+    bool is_permanent, is_forced;
     int64_t retry_after_s, delay_s, lease_s;
 };
 
@@ -59,6 +59,11 @@ static void write_body(const struct verb *verb, struct span lease, struct buf *b
         json_name(&w, "permanent");
         json_put_bool(&w, true);
     }
+    if (verb->is_forced) {
+        json_name(&w, "force");
+        json_put_bool(&w, true);
+    }
+    call_put_text(&w, "reason", verb->reason);
     call_put_number(&w, "retry_after_seconds", verb->retry_after_s);
     call_put_number(&w, "delay_seconds", verb->delay_s);
     call_put_number(&w, "lease_seconds", verb->lease_s);
@@ -116,6 +121,8 @@ static int settle(struct cli *cli, const struct verb *verb, const struct option_
         code = input_check_text(cli, "--class", verb->error_class, SIZE_MAX);
     if (code < 0)
         code = input_check_text(cli, "--detail", verb->detail, SIZE_MAX);
+    if (code < 0)
+        code = option_check_reason(cli, verb->reason);
     struct input_ids ids;
     if (code < 0)
         code = input_ids_init(&ids, cli, argv + first + 1, argc - first - 1);
@@ -209,6 +216,12 @@ int command_extend(struct cli *cli, int argc, char **argv) {
 
 int command_replay(struct cli *cli, int argc, char **argv) {
     struct verb verb = verb_named("replay");
-    const struct option_spec specs[] = {OPTION_END};
+    const struct option_spec specs[] = {
+        {.name = "force",
+         .flag = &verb.is_forced,
+         .help = "also beyond the queue's redrive_limit, and when an edited copy was sent"},
+        option_reason(&verb.reason),
+        OPTION_END,
+    };
     return settle(cli, &verb, specs, argc, argv);
 }

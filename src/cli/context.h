@@ -30,11 +30,13 @@ struct cli {
     const char *token;             /* NULL: none */
     const char *token_file;
     const char *cacert; /* NULL: the system's */
+    const char *actor;  /* who acts, for the audit; NULL: nobody knows */
     const char *format_name;
     enum format format; /* FORMAT_AUTO only before the options are read */
     int64_t timeout_s;
-    char *own_server, *own_token; /* what the two above point to when it was made here, not given */
-    bool quiet;                   /* no notes or progress on stderr; errors still */
+    /* what those above point to when it was made here, not given */
+    char *own_server, *own_token, *own_actor;
+    bool quiet; /* no notes or progress on stderr; errors still */
 };
 
 /* All three print "nixie: COMMAND: ..." and a newline on stderr. */

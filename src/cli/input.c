@@ -54,7 +54,7 @@ int input_read_file(const struct cli *cli, const char *path, size_t bytes_max, s
 /* -- lines ----------------------------------------------------------------------------------- */
 
 void input_lines_init(struct input_lines *in, int fd, size_t line_max) {
-    *in = (struct input_lines){.fd = fd, .line_max = line_max};
+    *in = (struct input_lines){.fd = fd, .name = "standard input", .line_max = line_max};
     buf_init(&in->pending, line_max + 1 + READ_BYTES);
 }
 
@@ -81,7 +81,7 @@ int input_lines_next(struct input_lines *in, const struct cli *cli, struct span 
             return hand_out(in, (size_t)(newline - start), (size_t)(newline - start) + 1, ret_line);
         in->scanned = left;
         if (left > in->line_max) {
-            cli_error(cli, "standard input, line %llu: longer than %zu bytes",
+            cli_error(cli, "%s, line %llu: longer than %zu bytes", in->name,
                       (unsigned long long)in->count + 1, in->line_max);
             return -1;
         }
@@ -91,7 +91,7 @@ int input_lines_next(struct input_lines *in, const struct cli *cli, struct span 
         in->consumed = 0;
         int got = read_some(in->fd, READ_BYTES, &in->pending);
         if (got < 0) {
-            cli_error(cli, "standard input: %s", strerror(errno));
+            cli_error(cli, "%s: %s", in->name, strerror(errno));
             return -1;
         }
         in->is_at_end = got == 0;

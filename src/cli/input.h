@@ -14,6 +14,7 @@ int input_read_file(const struct cli *cli, const char *path, size_t bytes_max, s
 /* Lines from a descriptor, without their newlines; the last one needs none. */
 struct input_lines {
     int fd;
+    const char *name; /* of what is read, for messages: "standard input" unless changed */
     size_t line_max;
     struct buf pending;
     size_t consumed; /* bytes of pending that were handed out */

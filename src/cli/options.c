@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <getopt.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +15,10 @@
 
 enum {
     SPECS_MAX = 32,
-    COMMON_SPECS = 9,
+    COMMON_SPECS = 10,
     FIRST_LONG_ONLY = 256,
     TIMEOUT_MAX_S = 86400,
+    SERVER_BYTES_MAX = 4096,
     TOKEN_BYTES_MAX = 4096
 };
 
@@ -42,6 +44,10 @@ static void common_specs(struct cli *cli, bool *is_help,
          .value = "FILE",
          .text = &cli->cacert,
          .help = "certificates to trust for https (NIXIE_CACERT)"},
+        {.name = "actor",
+         .value = "NAME",
+         .text = &cli->actor,
+         .help = "who does it, for the audit (NIXIE_ACTOR; default the user's name)"},
         {.name = "output",
          .letter = 'o',
          .value = "FORMAT",
@@ -61,6 +67,19 @@ static void common_specs(struct cli *cli, bool *is_help,
         {.name = NULL},
     };
     memcpy(specs, all, sizeof all);
+}
+
+struct option_spec option_yes(bool *flag) {
+    return (struct option_spec){.name = "yes", .letter = 'y', .flag = flag, .help = "do not ask"};
+}
+
+struct option_spec option_reason(const char **text) {
+    return (struct option_spec){
+        .name = "reason", .value = "TEXT", .text = text, .help = "why, in words, for the audit"};
+}
+
+int option_check_reason(const struct cli *cli, const char *reason) {
+    return input_check_text(cli, "--reason", reason, LIMIT_AUDIT_REASON);
 }
 
 /* -- help ------------------------------------------------------------------------------------ */
@@ -156,9 +175,11 @@ static void build_tables(const struct option_spec *specs, size_t n, bool stop_at
 }
 
 static int bad_option(const struct cli *cli, int c, char **argv) {
-    const char *hint = cli->command != NULL && strcmp(cli->command->name, "work") == 0
-                           ? " (put -- before the COMMAND to run)"
-                           : "";
+    const char *hint = "";
+    if (cli->command != NULL && strcmp(cli->command->name, "work") == 0)
+        hint = " (put -- before the COMMAND to run)";
+    else if (cli->command != NULL && strstr(cli->command->usage, "FILTER") != NULL)
+        hint = " (put -- before a filter that begins with -)";
     if (c == ':')
         return cli_usage_error(cli, "%s: needs a value", argv[optind - 1]);
     if (optopt > 0 && optopt < FIRST_LONG_ONLY && strncmp(argv[optind - 1], "--", 2) != 0)
@@ -223,6 +244,26 @@ static int read_token(struct cli *cli) {
     return -1;
 }
 
+/* The name goes into a header of HTTP. */
+static int check_actor(const struct cli *cli) {
+    for (const char *p = cli->actor; *p != '\0'; p++) {
+        if ((*p > 0 && *p < 0x20) || *p == 0x7f)
+            return cli_usage_error(cli, "the actor's name holds a control character");
+    }
+    return input_check_text(cli, "the actor's name", cli->actor, LIMIT_ACTOR);
+}
+
+static int settle_actor(struct cli *cli) {
+    from_environment(&cli->actor, "NIXIE_ACTOR");
+    if (cli->actor != NULL)
+        return check_actor(cli);
+    char text[4096];
+    struct passwd user, *found = NULL;
+    if (getpwuid_r(geteuid(), &user, text, sizeof text, &found) == 0 && found != NULL)
+        cli->actor = cli->own_actor = mem_strdup(user.pw_name);
+    return -1;
+}
+
 static int settle_format(struct cli *cli) {
     if (cli->format_name == NULL)
         cli->format = isatty(STDOUT_FILENO) ? FORMAT_TABLE : FORMAT_NDJSON;
@@ -243,6 +284,8 @@ static int settle_server(struct cli *cli) {
     if (cli->server == NULL)
         cli->server = server_default;
     size_t n = strlen(cli->server);
+    if (n > SERVER_BYTES_MAX)
+        return cli_usage_error(cli, "the server's URL: longer than %d bytes", SERVER_BYTES_MAX);
     if (strncmp(cli->server, "http://", 7) != 0 && strncmp(cli->server, "https://", 8) != 0)
         return cli_usage_error(cli, "server %s: must be a URL such as %s", cli->server,
                                server_default);
@@ -287,6 +330,8 @@ int options_parse(struct cli *cli, const struct option_spec *specs, int argc, ch
         code = settle_server(cli);
     if (code < 0)
         code = read_token(cli);
+    if (code < 0)
+        code = settle_actor(cli);
     if (code < 0)
         *ret_args = args;
     return code;

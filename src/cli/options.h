@@ -33,6 +33,13 @@ struct option_spec {
 #define OPTION_END                                                                                 \
     { .name = NULL }
 
+/* Options of commands that change something: --yes, without which they ask (cli/ask.h), and
+ * --reason, the words for the audit (option_check_reason: -1, or CLI_USAGE and said). A queue and a
+ * filter among the arguments are read by cli/scope.h. */
+struct option_spec option_yes(bool *flag);
+struct option_spec option_reason(const char **text);
+int option_check_reason(const struct cli *cli, const char *reason);
+
 /* Reads argv (argv[0] is the command's name) and the environment. Returns -1 and in *ret_args the
  * index of the first argument when the command may go on, else the exit code: help was printed, or
  * an error said. Also checks the number of arguments. Permutes argv. */

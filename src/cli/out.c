@@ -9,7 +9,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { GAP = 2, LAST_COLUMN_MIN = 16, VALUE_COLUMNS_MAX = 1000, NAME_COLUMNS = 32 };
+enum {
+    GAP = 2,
+    LAST_COLUMN_MIN = 16,
+    VALUE_COLUMNS_MAX = 1000,
+    NAME_COLUMNS = 32,
+    FACT_COLUMNS = 13
+};
 
 /* Why standard output could not be written, the first time: stdio keeps only that it failed. */
 static int write_errno;
@@ -20,7 +26,8 @@ static void flush(void) {
 }
 
 static void write_span(struct span s) {
-    (void)fwrite(s.p, 1, s.n, stdout);
+    if (s.n > 0)
+        (void)fwrite(s.p, 1, s.n, stdout);
 }
 
 /* 0: standard output is no terminal. */
@@ -128,6 +135,23 @@ void out_cell_member(struct out *o, const struct json *v, const char *name) {
     buf_release(&text);
 }
 
+void out_cell_pair(struct out *o, const struct json *v, const char *first, const char *before,
+                   const char *second, const char *after) {
+    struct buf text;
+    const struct json *a = json_get(v, first), *b = json_get(v, second);
+    buf_init(&text, TEXT_BYTES_MAX);
+    if (json_is(a, JSON_STRING))
+        buf_add_span(&text, json_string(a));
+    if (json_is(a, JSON_STRING) && json_is(b, JSON_STRING))
+        buf_add_str(&text, before);
+    if (json_is(b, JSON_STRING)) {
+        buf_add_span(&text, json_string(b));
+        buf_add_str(&text, after);
+    }
+    out_cell(o, text.n > 0 ? buf_span(&text) : span_str("-"));
+    buf_release(&text);
+}
+
 void out_cell_payload(struct out *o, const struct json *message) {
     const struct json *base64 = json_get(message, "payload_base64");
     if (!json_is(base64, JSON_STRING)) {
@@ -194,6 +218,13 @@ struct object_walk {
     size_t columns; /* of a value */
 };
 
+/* Both are escaped already. */
+static void write_fact(size_t name_columns, struct span name, struct span value) {
+    const struct column column = {.title = ""};
+    write_padded(&column, name_columns, false, name);
+    write_padded(&column, 0, true, value);
+}
+
 static bool write_member(void *ctx, const char *name, const struct json *member) {
     const struct object_walk *walk = ctx;
     struct object_walk inner = {.columns = walk->columns};
@@ -210,9 +241,7 @@ static bool write_member(void *ctx, const char *name, const struct json *member)
     text_escape(span_str(inner.prefix), TEXT_ONE_LINE, &label);
     add_value(member, &value);
     text_add_clipped(buf_span(&value), walk->columns, &clipped);
-    const struct column column = {.title = ""};
-    write_padded(&column, NAME_COLUMNS, false, buf_span(&label));
-    write_padded(&column, 0, true, buf_span(&clipped));
+    write_fact(NAME_COLUMNS, buf_span(&label), buf_span(&clipped));
     buf_release(&label);
     buf_release(&value);
     buf_release(&clipped);
@@ -223,6 +252,39 @@ void out_object(const struct json *v) {
     struct object_walk walk = {.columns = VALUE_COLUMNS_MAX};
     if (json_is(v, JSON_OBJECT))
         (void)json_each(v, write_member, &walk);
+}
+
+void out_fact(const char *name, struct span value) {
+    struct buf text;
+    buf_init(&text, TEXT_BYTES_MAX);
+    text_escape(value, TEXT_ONE_LINE, &text);
+    write_fact(FACT_COLUMNS, span_str(name), buf_span(&text));
+    buf_release(&text);
+}
+
+void out_line(struct span text) {
+    struct buf escaped;
+    buf_init(&escaped, TEXT_BYTES_MAX);
+    text_escape(text, TEXT_ONE_LINE, &escaped);
+    buf_add_byte(&escaped, '\n');
+    write_span(buf_span(&escaped));
+    buf_release(&escaped);
+}
+
+void out_lines(struct span text, unsigned indent) {
+    while (text.n > 0) {
+        const uint8_t *newline = memchr(text.p, '\n', text.n);
+        size_t n = newline != NULL ? (size_t)(newline - text.p) : text.n;
+        struct buf escaped;
+        buf_init(&escaped, TEXT_BYTES_MAX);
+        text_escape(span_of(text.p, n), TEXT_KEEP_LINES, &escaped);
+        (void)printf("%*s", (int)indent, "");
+        buf_add_byte(&escaped, '\n');
+        write_span(buf_span(&escaped));
+        buf_release(&escaped);
+        n += newline != NULL;
+        text = span_of(text.p + n, text.n - n);
+    }
 }
 
 void out_document(const struct cli *cli, const struct json *v) {

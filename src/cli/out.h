@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "cli/context.h"
 
-#define OUT_COLUMNS_MAX 10
+#define OUT_COLUMNS_MAX 12
 
 struct column {
     const char *title;
@@ -45,10 +45,18 @@ int out_finish(struct out *o, int code);
 /* Cells. Text is escaped to one line; a member that is missing or null is "-". */
 void out_cell(struct out *o, struct span text);
 void out_cell_member(struct out *o, const struct json *v, const char *name);
+/* Two members as one text, FIRST before SECOND after, as far as they are strings. */
+void out_cell_pair(struct out *o, const struct json *v, const char *first, const char *before,
+                   const char *second, const char *after);
 void out_cell_payload(struct out *o, const struct json *message);
 
 /* An object as lines "name  value", members of members as name.name; for a table of one thing. */
 void out_object(const struct json *v);
+/* Pieces of a page about one thing: a short name and a value; a line; lines, each indented. Escaped,
+ * never cut. */
+void out_fact(const char *name, struct span value);
+void out_line(struct span text);
+void out_lines(struct span text, unsigned indent);
 /* One JSON document and its newline, as the format says (not a table); out_text takes it as
  * compact text. */
 void out_document(const struct cli *cli, const struct json *v);

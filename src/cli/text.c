@@ -174,6 +174,25 @@ void text_add_grouped(uint64_t v, struct buf *out) {
     }
 }
 
+void text_add_counted(uint64_t v, const char *one, const char *many, struct buf *out) {
+    text_add_grouped(v, out);
+    buf_printf(out, " %s", v == 1 ? one : many);
+}
+
+void text_add_duration(int64_t ms, struct buf *out) {
+    long long s = (long long)(ms / 1000);
+    if (ms < 1000)
+        buf_printf(out, "%lldms", (long long)ms);
+    else if (s < 60)
+        buf_printf(out, "%lld.%llds", s, (long long)(ms % 1000 / 100));
+    else if (s < 3600)
+        buf_printf(out, "%lldm%02llds", s / 60, s % 60);
+    else if (s < 86400)
+        buf_printf(out, "%lldh%02lldm", s / 3600, s % 3600 / 60);
+    else
+        buf_printf(out, "%lldd%02lldh", s / 86400, s % 86400 / 3600);
+}
+
 enum err text_number(struct span s, int64_t min, int64_t max, int64_t *ret) {
     int64_t v = 0;
     if (s.n == 0)

@@ -36,6 +36,12 @@ void text_add_segment(const char *s, struct buf *out);
 /* Appends v as 12,345,678. */
 void text_add_grouped(uint64_t v, struct buf *out);
 
+/* Appends "1 letter" or "12,345 letters". */
+void text_add_counted(uint64_t v, const char *one, const char *many, struct buf *out);
+
+/* Appends a duration of at least 0 in two units at most: 350ms, 2.0s, 5m02s, 3h12m, 12d04h. */
+void text_add_duration(int64_t ms, struct buf *out);
+
 /* "12", "12s", "5m", "2h" or "1d" in seconds; ERR_INVALID for anything else or outside min..max.
  * text_number is for "12" only. */
 enum err text_seconds(const char *s, int64_t min, int64_t max, int64_t *ret_seconds) MUST_CHECK;

@@ -62,36 +62,98 @@ static void append_lines(struct engine *e, uint64_t id, const struct line *lines
         size_t bytes;
         read_event(e, lines[i - 1].position, &e->story, &r.event, &bytes);
         r.event.previous = previous;
-        uint8_t meta[RECORD_META_MAX];
-        size_t meta_bytes = record_history_put(meta, &r);
-        struct span data[5];
-        event_data(&r.event, data);
-        previous = log_record_append(e->log, RECORD_HISTORY, span_of(meta, meta_bytes), data, 5);
-        apply_history(&e->st, &r, previous,
-                      log_record_bytes(meta_bytes, event_data_bytes(&r.event)));
+        append_history(e, &r, &previous);
     }
+}
+
+void carry_plan(struct engine *e, const struct slot *s, const struct record_message *m,
+                struct carry *c) {
+    const struct extra *x = slot_extra(&e->st, s);
+    c->error = x->error;
+    buf_init(&c->lines, SIZE_MAX);
+    c->count = read_lines(e, x->history, &c->lines);
+    struct line *line = (struct line *)(void *)c->lines.p;
+    c->bytes = message_bytes(m);
+    c->bytes += choose_lines(line, c->count, c->error, m->image.deliveries,
+                             log_frame_bytes_max(e->log) - c->bytes);
+}
+
+void carry_append(struct engine *e, const struct record_message *m, const struct carry *c) {
+    append_message(e, m);
+    append_lines(e, m->id, (const struct line *)(const void *)c->lines.p, c->count, c->error);
+}
+
+void carry_release(struct carry *c) {
+    buf_release(&c->lines);
 }
 
 static void carry_message(struct engine *e, const struct slot *s) {
     struct record_message m;
     read_message(e, s, &e->message, &m);
-    m.carried = true;
+    m.how = MESSAGE_CARRIED;
+    m.queue = queue_at(&e->st, s->queue)->number;
     m.image = slot_image(&e->st, s);
     m.idempotency_until = slot_extra(&e->st, s)->idempotency_until;
-    uint64_t error = slot_extra(&e->st, s)->error, newest = slot_extra(&e->st, s)->history;
-
-    struct buf lines;
-    buf_init(&lines, SIZE_MAX);
-    size_t n = read_lines(e, newest, &lines);
-    struct line *line = (struct line *)(void *)lines.p;
-    size_t bytes = message_record_bytes_max(&m);
-    bytes += choose_lines(line, n, error, m.image.deliveries, log_frame_bytes_max(e->log) - bytes);
-    log_frame_begin(e->log, bytes);
-    append_message(e, &m);
-    append_lines(e, m.id, line, n, error);
+    struct carry c;
+    carry_plan(e, s, &m, &c);
+    log_frame_begin(e->log, c.bytes);
+    carry_append(e, &m, &c);
     log_frame_end(e->log);
-    e->cleaned_bytes += bytes;
-    buf_release(&lines);
+    e->cleaned_bytes += c.bytes;
+    carry_release(&c);
+}
+
+static void carry_group(struct engine *e, const struct group *g) {
+    struct record_group image = g->image;
+    image.group = g->number;
+    log_frame_begin(e->log, group_bytes(&image));
+    append_group(e, &image);
+    log_frame_end(e->log);
+}
+
+static void carry_job(struct engine *e, const struct job *j) {
+    struct record_job image = j->image;
+    image.job = j->number;
+    log_frame_begin(e->log, job_bytes(&image));
+    append_job(e, &image);
+    log_frame_end(e->log);
+}
+
+/* As it stands: its number is its own. */
+static void carry_audit(struct engine *e, const struct log_record *r) {
+    size_t bytes = log_record_bytes(r->meta.n, r->data.n);
+    log_frame_begin(e->log, bytes);
+    struct audit_entry entry;
+    enum err err = record_audit_get(r->meta, r->data, &entry);
+    assert(err == OK);
+    uint64_t position = log_record_append(e->log, RECORD_AUDIT, r->meta, &r->data, 1);
+    log_frame_end(e->log);
+    apply_audit(&e->st, &entry, position, bytes);
+}
+
+/* Groups, jobs, the audit. */
+static enum err clean_triage_record(struct engine *e, const struct log_record *r) {
+    struct record_group group;
+    struct record_job job;
+    struct audit_entry entry;
+    enum err err = OK;
+    if (r->type == RECORD_GROUP) {
+        err = record_group_get(r->meta, r->data, &group);
+        const struct group *g = err == OK ? group_by_number(&e->st, group.group) : NULL;
+        if (g && g->position == r->position)
+            carry_group(e, g);
+    } else if (r->type == RECORD_JOB) {
+        err = record_job_get(r->meta, r->data, &job);
+        const struct job *j = err == OK ? job_by_number(&e->st, job.job) : NULL;
+        if (j && j->position == r->position)
+            carry_job(e, j);
+    } else if (r->type == RECORD_AUDIT) {
+        err = record_audit_get(r->meta, r->data, &entry);
+        const struct audit_place *p = err == OK ? audit_at(&e->st, entry.number) : NULL;
+        if (p && p->position == r->position)
+            carry_audit(e, r);
+    }
+    return err;
 }
 
 /* -- the oldest segment, record by record ---------------------------------------------------- */
@@ -115,6 +177,8 @@ static enum err clean_record(void *ctx, const struct log_record *r) {
         }
     } else if (r->type == RECORD_ENGINE && e->st.engine_position == r->position) {
         emit_engine(e);
+    } else {
+        err = clean_triage_record(e, r);
     }
     return err;
 }

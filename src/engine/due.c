@@ -1,5 +1,5 @@
 /* What time does: leases and times to live that run out, retries that become due, retention, queues
- * on their way out. */
+ * on their way out, jobs. */
 #include "engine/engine_int.h"
 
 #include "base/clock.h"
@@ -29,14 +29,15 @@ static bool message_due(struct engine *e, uint32_t i, int64_t now) {
         return true;
     case SET_READY:
     case SET_PROCESSING:
-    case SET_DEAD:
+    case SET_DISCARDED:
         break;
+    case SET_DEAD:
     case SET_SUCCEEDED:
     case SET_PARKED:
     case SET_COUNT:
         assert(false && "nothing there has a time");
     }
-    if (!has_room(e, LOG_STATE_ROOM))
+    if (!has_room(e, LOG_DEATH_ROOM))
         return false;
     if (s->state == STATE_PENDING) {
         expire_message(e, s, now);
@@ -51,7 +52,7 @@ static bool message_due(struct engine *e, uint32_t i, int64_t now) {
     } else {
         uint64_t id = s->id;
         emit_gone(e, &(struct record_gone){.queue = queue_at(&e->st, s->queue)->number,
-                                           .cause = GONE_RETENTION,
+                                           .cause = GONE_DISCARDED,
                                            .count = 1,
                                            .ids = &id});
     }
@@ -100,30 +101,100 @@ static uint32_t trim_succeeded(struct engine *e, struct queue *q, int64_t now, u
     return looked;
 }
 
+/* -- dead letters whose retention is over ----------------------------------------------------- */
+
+/* Messages are removed for one cause with a record for each run of them that stand alike in a job:
+ * `gone` collects a run in e->ids. */
+static void run_end(struct engine *e, struct record_gone *gone) {
+    if (gone->count > 0)
+        emit_gone(e, gone);
+    gone->count = 0;
+}
+
+static void run_add(struct engine *e, struct record_gone *gone, const struct slot *s) {
+    const struct record_state change = change_of(e, s, 0, EVENT_NONE);
+    uint32_t job = change.job_was == JOB_PART_NONE ? 0 : change.image.letter.job;
+    if (gone->count > 0 && (gone->job != job || gone->job_part != change.job_was))
+        run_end(e, gone);
+    gone->job = job;
+    gone->job_part = change.job_was;
+    e->ids[gone->count++] = s->id;
+}
+
+/* Of one group, oldest death first; *next_at becomes the earliest end of retention of those left. What
+ * is kept for its idempotency key waits for that, too. */
+static uint32_t trim_group(struct engine *e, const struct queue *q, const struct group *g,
+                           int64_t now, uint32_t most, int64_t *next_at) {
+    struct engine_state *st = &e->st;
+    struct record_gone gone = {.queue = q->number, .cause = GONE_RETENTION, .ids = e->ids};
+    uint32_t looked = 0, i = dead_first(st, g);
+    while (i && looked < most) {
+        const struct letter *l = letter_at(st, i);
+        const struct slot *s = slot_at(st, l->slot);
+        int64_t over_at = l->died_at + q->policy.keep_dead_ms;
+        bool is_last = over_at > now; /* those behind it may be due as soon, whatever keeps it */
+        if (!is_last && slot_extra(st, s)->idempotency_until > over_at)
+            over_at = slot_extra(st, s)->idempotency_until;
+        struct letter_place place = {l->died_at, l->dead_seq};
+        looked++;
+        if (over_at <= now)
+            run_add(e, &gone, s);
+        else if (over_at < *next_at)
+            *next_at = over_at;
+        if (is_last)
+            break;
+        i = dead_above(st, g, place);
+    }
+    run_end(e, &gone);
+    if (i && looked == most)
+        *next_at = now;
+    return looked;
+}
+
+/* Looks at each group of the queue once; with many groups not more often than is worth its time. */
+static uint32_t trim_dead(struct engine *e, struct queue *q, int64_t now, uint32_t most) {
+    if (!q->policy.keep_dead_ms || q->dead_trim_at > now || q->count[STATE_DEAD] == 0)
+        return 0;
+    int64_t next_at = TIME_NEVER;
+    uint32_t looked = 0, groups = 0;
+    for (uint32_t i = q->first_group; i && looked < most; i = group_at(&e->st, i)->next_of_queue) {
+        looked += trim_group(e, q, group_at(&e->st, i), now, most - looked, &next_at);
+        groups++;
+    }
+    if (looked >= most)
+        next_at = now;
+    int64_t pause = groups / 10; /* ten thousand groups: a second */
+    if (next_at > now && next_at < now + pause)
+        next_at = now + pause;
+    q->dead_trim_at = next_at;
+    return looked;
+}
+
 /* A deleted queue: its messages go a bounded number at a time, then the queue itself. */
 static uint32_t drop_some(struct engine *e, struct queue *q, uint32_t most) {
     struct engine_state *st = &e->st;
     uint32_t n = 0;
-    enum gone_cause cause = GONE_QUEUE_DELETED;
     for (enum set set = 0; set < SET_COUNT && n == 0; set++) {
-        cause =
-            set == SET_SUCCEEDED || set == SET_KEPT ? GONE_KEPT_LONG_ENOUGH : GONE_QUEUE_DELETED;
-        for (uint32_t i = set_first(st, q, set); i && n < most;) {
+        struct record_gone gone = {.queue = q->number, .ids = e->ids};
+        gone.cause = set == SET_SUCCEEDED || set == SET_KEPT ? GONE_KEPT_LONG_ENOUGH
+                     : set == SET_DISCARDED                  ? GONE_DISCARDED
+                                                             : GONE_QUEUE_DELETED;
+        for (uint32_t i = set_first(st, q, set); i && n < most; n++) {
             const struct slot *s = slot_at(st, i);
-            e->ids[n++] = s->id;
-            i = set_after(st, q, set, s->priority, s->id);
+            unsigned line = slot_line(s);
+            uint64_t id = s->id;
+            run_add(e, &gone, s);
+            i = set_after(st, q, set, line, id);
         }
+        run_end(e, &gone);
     }
-    if (n > 0) {
-        emit_gone(e, &(struct record_gone){
-                         .queue = q->number, .cause = cause, .count = n, .ids = e->ids});
+    if (n > 0)
         return n;
-    }
     struct record_queue_gone r = {.queue = q->number, .ledger = q->ledger};
     uint8_t meta[RECORD_META_MAX];
     size_t bytes = record_queue_gone_put(meta, &r);
     log_frame_begin(e->log, log_record_bytes(bytes, 0));
-    log_record_append(e->log, RECORD_QUEUE_GONE, span_of(meta, bytes), NULL, 0);
+    append_bare(e, RECORD_QUEUE_GONE, meta, bytes);
     log_frame_end(e->log);
     apply_queue_gone(st, &r);
     return 1;
@@ -141,6 +212,8 @@ static bool queue_due(struct engine *e, struct queue *q, int64_t now, uint32_t b
     }
     keys_forget_until(&e->st, q, now);
     uint32_t n = trim_succeeded(e, q, now, budget);
+    if (n < budget)
+        n += trim_dead(e, q, now, budget - n);
     queue_plan_upkeep(&e->st, q);
     if (n > 0)
         *ret_done = n;
@@ -155,9 +228,13 @@ int64_t engine_tick(struct engine *e, int64_t now) {
         if (budget == 0)
             return now;
         uint32_t owner = first->owner, done = 1;
-        bool ok = owner & TIMER_OF_QUEUE
-                      ? queue_due(e, queue_at(st, owner & ~TIMER_OF_QUEUE), now, budget, &done)
-                      : message_due(e, owner, now);
+        bool ok;
+        if (owner & TIMER_OF_QUEUE)
+            ok = queue_due(e, queue_at(st, owner & ~TIMER_OF_QUEUE), now, budget, &done);
+        else if (owner & TIMER_OF_JOB)
+            ok = job_due(e, job_by_number(st, owner & ~TIMER_OF_JOB), now, &done);
+        else
+            ok = message_due(e, owner, now);
         if (!ok)
             return now + FULL_DISK_PAUSE_MS;
         budget -= done < budget ? done : budget;

@@ -11,6 +11,12 @@ struct engine *engine_new(uint64_t seed) {
     rng_seed(&e->rng, seed);
     buf_init(&e->message, SIZE_MAX);
     buf_init(&e->story, SIZE_MAX);
+    buf_init(&e->title, SIZE_MAX);
+    buf_init(&e->heads, SIZE_MAX);
+    buf_init(&e->texts[0], SIZE_MAX);
+    buf_init(&e->texts[1], SIZE_MAX);
+    buf_init(&e->result, SIZE_MAX);
+    e->emptied_seen = UINT64_MAX;
     e->ids = mem_alloc(RECORD_GONE_IDS * sizeof *e->ids);
     return e;
 }
@@ -21,6 +27,11 @@ void engine_free(struct engine *e) {
     state_release(&e->st);
     buf_release(&e->message);
     buf_release(&e->story);
+    buf_release(&e->title);
+    buf_release(&e->heads);
+    buf_release(&e->texts[0]);
+    buf_release(&e->texts[1]);
+    buf_release(&e->result);
     free(e->ids);
     free(e);
 }
@@ -40,6 +51,12 @@ bool engine_is_whole(const struct engine *e) {
     for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer)
         if (!queue_at(&e->st, i)->name)
             return false;
+    for (uint32_t i = 1; i <= e->st.group_count; i++)
+        if (e->st.groups[i] && !e->st.groups[i]->position)
+            return false;
+    for (uint32_t i = 0; i < e->st.job_count; i++)
+        if (!e->st.jobs[i]->image.kind)
+            return false;
     return true;
 }
 
@@ -53,76 +70,167 @@ void engine_attach(struct engine *e, struct log *log) {
 
 /* -- records: written, then applied ---------------------------------------------------------- */
 
-void event_data(const struct record_event *ev, struct span out[static 5]) {
-    out[0] = ev->worker;
-    out[1] = ev->worker_version;
-    out[2] = ev->error_class;
-    out[3] = ev->error;
-    out[4] = ev->detail;
+static size_t spans_bytes(const struct span *spans, size_t n) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += spans[i].n;
+    return bytes;
 }
 
-size_t event_data_bytes(const struct record_event *ev) {
-    return ev->worker.n + ev->worker_version.n + ev->error_class.n + ev->error.n + ev->detail.n;
-}
-
-void emit_state(struct engine *e, const struct record_state *r) {
-    uint8_t meta[RECORD_META_MAX];
-    size_t n = record_state_put(meta, r);
-    struct span data[5];
-    event_data(&r->event, data);
-    size_t bytes = log_record_bytes(n, event_data_bytes(&r->event));
-    log_frame_begin(e->log, bytes);
-    uint64_t position = log_record_append(e->log, RECORD_STATE, span_of(meta, n), data, 5);
-    log_frame_end(e->log);
-    apply_state(&e->st, r, position, bytes);
-    assert(e->st.orphans == 0);
-}
-
-void emit_queue(struct engine *e, const struct record_queue *r) {
-    uint8_t meta[RECORD_META_MAX];
-    size_t n = record_queue_put(meta, r), bytes = log_record_bytes(n, 0);
-    log_frame_begin(e->log, bytes);
-    uint64_t position = log_record_append(e->log, RECORD_QUEUE, span_of(meta, n), NULL, 0);
-    log_frame_end(e->log);
-    apply_queue(&e->st, r, position, bytes);
-}
-
-void emit_gone(struct engine *e, const struct record_gone *r) {
-    uint8_t meta[RECORD_GONE_META_MAX];
-    size_t n = record_gone_put(meta, r);
-    log_frame_begin(e->log, log_record_bytes(n, 0));
-    log_record_append(e->log, RECORD_GONE, span_of(meta, n), NULL, 0);
-    log_frame_end(e->log);
-    apply_gone(&e->st, r);
-    assert(e->st.orphans == 0);
-}
-
-void emit_engine(struct engine *e) {
-    struct record_engine r = {
-        .next_id = e->st.next_id, .next_queue = e->st.next_queue, .deleted = e->st.deleted};
-    uint8_t meta[RECORD_META_MAX];
-    size_t n = record_engine_put(meta, &r), bytes = log_record_bytes(n, 0);
-    log_frame_begin(e->log, bytes);
-    uint64_t position = log_record_append(e->log, RECORD_ENGINE, span_of(meta, n), NULL, 0);
-    log_frame_end(e->log);
-    apply_engine(&e->st, &r, position, bytes);
-}
-
-static size_t message_data_bytes(const struct record_message *r) {
-    return r->headers.n + r->key.n + r->payload.n;
-}
-
-size_t message_record_bytes_max(const struct record_message *r) {
-    return log_record_bytes(STATE_RECORD_BYTES, message_data_bytes(r));
+size_t message_bytes(const struct record_message *r) {
+    struct span data[MESSAGE_SPANS];
+    record_message_spans(r, data);
+    return log_record_bytes(STATE_RECORD_BYTES, spans_bytes(data, MESSAGE_SPANS));
 }
 
 void append_message(struct engine *e, const struct record_message *r) {
     uint8_t meta[RECORD_META_MAX];
     size_t n = record_message_put(meta, r);
     assert(n <= STATE_RECORD_BYTES);
-    struct span data[3] = {r->headers, r->key, r->payload};
-    uint64_t position = log_record_append(e->log, RECORD_MESSAGE, span_of(meta, n), data, 3);
-    apply_message(&e->st, r, position, log_record_bytes(n, message_data_bytes(r)));
+    struct span data[MESSAGE_SPANS];
+    record_message_spans(r, data);
+    uint64_t position =
+        log_record_append(e->log, RECORD_MESSAGE, span_of(meta, n), data, MESSAGE_SPANS);
+    apply_message(&e->st, r, position, log_record_bytes(n, spans_bytes(data, MESSAGE_SPANS)));
+}
+
+static size_t event_bytes(const struct record_event *ev) {
+    struct span data[EVENT_SPANS];
+    record_event_spans(ev, data);
+    return spans_bytes(data, EVENT_SPANS);
+}
+
+size_t state_bytes(const struct record_state *r) {
+    return log_record_bytes(STATE_RECORD_BYTES, event_bytes(&r->event));
+}
+
+void append_state(struct engine *e, const struct record_state *r) {
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_state_put(meta, r);
+    assert(n <= STATE_RECORD_BYTES);
+    struct span data[EVENT_SPANS];
+    record_event_spans(&r->event, data);
+    uint64_t position =
+        log_record_append(e->log, RECORD_STATE, span_of(meta, n), data, EVENT_SPANS);
+    apply_state(&e->st, r, position, log_record_bytes(n, spans_bytes(data, EVENT_SPANS)));
+    assert(e->st.orphans == 0);
+}
+
+void append_history(struct engine *e, const struct record_history *r, uint64_t *ret_position) {
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_history_put(meta, r);
+    struct span data[EVENT_SPANS];
+    record_event_spans(&r->event, data);
+    uint64_t position =
+        log_record_append(e->log, RECORD_HISTORY, span_of(meta, n), data, EVENT_SPANS);
+    apply_history(&e->st, r, position, log_record_bytes(n, spans_bytes(data, EVENT_SPANS)));
+    *ret_position = position;
+}
+
+size_t queue_bytes(const struct record_queue *r) {
+    (void)r;
+    return log_record_bytes(RECORD_META_MAX, 0);
+}
+
+void append_queue(struct engine *e, const struct record_queue *r) {
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_queue_put(meta, r);
+    uint64_t position = log_record_append(e->log, RECORD_QUEUE, span_of(meta, n), NULL, 0);
+    apply_queue(&e->st, r, position, log_record_bytes(n, 0));
+}
+
+void append_gone(struct engine *e, const struct record_gone *r) {
+    uint8_t meta[RECORD_GONE_META_MAX];
+    size_t n = record_gone_put(meta, r);
+    log_record_append(e->log, RECORD_GONE, span_of(meta, n), NULL, 0);
+    apply_gone(&e->st, r);
+    assert(e->st.orphans == 0);
+}
+
+size_t group_bytes(const struct record_group *r) {
+    struct span data[GROUP_SPANS];
+    size_t n = record_group_spans(r, data);
+    return log_record_bytes(RECORD_META_MAX, spans_bytes(data, n));
+}
+
+void append_group(struct engine *e, const struct record_group *r) {
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_group_put(meta, r);
+    struct span data[GROUP_SPANS];
+    size_t count = record_group_spans(r, data);
+    uint64_t position = log_record_append(e->log, RECORD_GROUP, span_of(meta, n), data, count);
+    apply_group(&e->st, r, position, log_record_bytes(n, spans_bytes(data, count)));
+}
+
+size_t job_bytes(const struct record_job *r) {
+    struct span data[JOB_SPANS];
+    size_t n = record_job_spans(r, data);
+    return log_record_bytes(RECORD_META_MAX, spans_bytes(data, n));
+}
+
+void append_job(struct engine *e, const struct record_job *r) {
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_job_put(meta, r);
+    struct span data[JOB_SPANS];
+    size_t count = record_job_spans(r, data);
+    uint64_t position = log_record_append(e->log, RECORD_JOB, span_of(meta, n), data, count);
+    apply_job(&e->st, r, position, log_record_bytes(n, spans_bytes(data, count)));
+}
+
+size_t audit_bytes(const struct audit_entry *entry) {
+    struct span data[AUDIT_SPANS];
+    record_audit_spans(entry, data);
+    return log_record_bytes(STATE_RECORD_BYTES, spans_bytes(data, AUDIT_SPANS));
+}
+
+void append_audit(struct engine *e, const struct audit_entry *entry) {
+    struct audit_entry r = *entry;
+    r.number = e->st.next_audit;
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_audit_put(meta, &r);
+    struct span data[AUDIT_SPANS];
+    record_audit_spans(&r, data);
+    uint64_t position =
+        log_record_append(e->log, RECORD_AUDIT, span_of(meta, n), data, AUDIT_SPANS);
+    apply_audit(&e->st, &r, position, log_record_bytes(n, spans_bytes(data, AUDIT_SPANS)));
+}
+
+void append_bare(struct engine *e, enum record_type type, const uint8_t *meta, size_t n) {
+    log_record_append(e->log, (uint8_t)type, span_of(meta, n), NULL, 0);
+}
+
+void emit_state(struct engine *e, const struct record_state *r) {
+    log_frame_begin(e->log, state_bytes(r));
+    append_state(e, r);
+    log_frame_end(e->log);
+}
+
+void emit_queue(struct engine *e, const struct record_queue *r) {
+    log_frame_begin(e->log, queue_bytes(r));
+    append_queue(e, r);
+    log_frame_end(e->log);
+}
+
+void emit_gone(struct engine *e, const struct record_gone *r) {
+    log_frame_begin(e->log, log_record_bytes(RECORD_GONE_META_MAX, 0));
+    append_gone(e, r);
+    log_frame_end(e->log);
+}
+
+void emit_engine(struct engine *e) {
+    struct record_engine r = {.next_id = e->st.next_id,
+                              .next_queue = e->st.next_queue,
+                              .next_dead_seq = e->st.next_dead_seq,
+                              .next_audit = e->st.next_audit,
+                              .next_group = e->st.next_group,
+                              .next_job = e->st.next_job,
+                              .deleted = e->st.deleted};
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_engine_put(meta, &r), bytes = log_record_bytes(n, 0);
+    log_frame_begin(e->log, bytes);
+    uint64_t position = log_record_append(e->log, RECORD_ENGINE, span_of(meta, n), NULL, 0);
+    log_frame_end(e->log);
+    apply_engine(&e->st, &r, position, bytes);
 }
 
 /* -- shared by the verbs --------------------------------------------------------------------- */
@@ -149,47 +257,20 @@ struct record_state change_of(const struct engine *e, const struct slot *s, int6
                   .previous = slot_extra(&e->st, s)->history},
     };
     r.image.updated_at = now;
+    struct letter_image *l = &r.image.letter;
+    /* What a cancelled job left over is nobody's. */
+    if (l->job_part == JOB_PART_REMAINING) {
+        const struct job *j = job_by_number(&e->st, l->job);
+        if (!j || job_has_ended(j))
+            l->job_part = JOB_PART_NONE;
+    }
+    r.job_was = l->job_part;
     return r;
 }
 
-static void die(const struct engine *e, struct record_state *r, const struct slot *s, int64_t now,
-                enum reason reason) {
-    const struct queue *q = queue_at(&e->st, s->queue);
-    r->image.state = STATE_DEAD;
-    r->image.reason = reason;
-    r->image.is_retry = false;
-    r->image.died_at = now;
-    r->image.dead_seq = q->next_dead_seq;
-    r->image.next_at = q->policy.keep_dead_ms ? now + q->policy.keep_dead_ms : 0;
-}
-
-void fail_message(struct engine *e, struct slot *s, int64_t now, const struct failure *f) {
-    struct record_state r = change_of(e, s, now, f->event);
-    const struct queue *q = queue_at(&e->st, s->queue);
-    r.event.error_class = f->error_class;
-    r.event.error = f->error;
-    r.event.detail = f->detail;
-    r.image.retry_count++;
-    if (f->permanent) {
-        die(e, &r, s, now, REASON_PERMANENT);
-    } else if (r.image.retry_count >= r.image.max_retries) {
-        die(e, &r, s, now,
-            f->event == EVENT_LEASE_EXPIRED ? REASON_LEASE_EXPIRED : REASON_MAX_RETRIES);
-    } else {
-        int64_t delay = f->delay_ms;
-        if (delay < 0)
-            delay = backoff_delay_ms(&q->policy.backoff, r.image.retry_count, rng_u64(&e->rng));
-        r.image.state = STATE_PENDING;
-        r.image.next_at = now + delay;
-        r.image.is_retry = true;
-    }
-    emit_state(e, &r);
-}
-
-void expire_message(struct engine *e, struct slot *s, int64_t now) {
-    struct record_state r = change_of(e, s, now, EVENT_EXPIRED);
-    die(e, &r, s, now, REASON_EXPIRED);
-    emit_state(e, &r);
+struct act act_cut(const struct act *act) {
+    return (struct act){.actor = span_cut_utf8(act->actor, LIMIT_ACTOR),
+                        .reason = span_cut_utf8(act->reason, LIMIT_AUDIT_REASON)};
 }
 
 void read_message(struct engine *e, const struct slot *s, struct buf *into,
@@ -220,5 +301,9 @@ struct engine_stats engine_stats(const struct engine *e) {
         .live_bytes = e->st.live_bytes,
         .deleted = e->st.deleted,
         .cleaned_bytes = e->cleaned_bytes,
+        .groups = e->st.live_groups,
+        .jobs_active = e->st.jobs_active,
+        .audit_entries = e->st.audit.count,
+        .audit_first = e->st.audit.count ? e->st.audit.first : 0,
     };
 }

@@ -9,40 +9,65 @@ struct engine {
     struct rng rng;
     /* Memory for what is read from the log; kept between calls. */
     struct buf message, story;
+    struct buf title;      /* of a new cause group */
+    struct buf heads;      /* of a walk over letters */
+    struct buf texts[2];   /* of a patched copy: headers, payload */
+    struct buf result;     /* of an audit entry */
+    uint64_t emptied_seen; /* st.emptied_groups when no group could be forgotten */
     /* Cleaning */
     bool cleaning;
     uint64_t cleaned_bytes;
     uint64_t clean_end_seen; /* log_end at the last step: the pace follows what was appended */
-    uint64_t *ids;           /* RECORD_GONE_IDS, for removals */
+    uint64_t *ids;           /* RECORD_GONE_IDS, for removals and selections */
 };
 
 /* What a state record takes at most, without its texts. */
-#define STATE_RECORD_BYTES 160
+#define STATE_RECORD_BYTES 256
 /* Room to ask for before one, with the frame around it and the texts that come without being asked
- * for. */
+ * for; and before one that may come with a new cause group. */
 #define LOG_STATE_ROOM 1024
+#define LOG_DEATH_ROOM (12 * 1024)
 
-/* Decided: write the record as one frame and apply it. The caller has checked the room. */
+/* -- records, within a frame that is open: written, then applied ------------------------------ */
+
+/* Each append_x has an x_bytes that says what it takes at most, for log_frame_begin. */
+void append_message(struct engine *e, const struct record_message *r);
+size_t message_bytes(const struct record_message *r);
+void append_state(struct engine *e, const struct record_state *r);
+size_t state_bytes(const struct record_state *r);
+void append_queue(struct engine *e, const struct record_queue *r);
+size_t queue_bytes(const struct record_queue *r);
+void append_gone(struct engine *e, const struct record_gone *r);
+void append_group(struct engine *e, const struct record_group *r);
+size_t group_bytes(const struct record_group *r);
+void append_job(struct engine *e, const struct record_job *r);
+size_t job_bytes(const struct record_job *r);
+void append_history(struct engine *e, const struct record_history *r, uint64_t *ret_position);
+/* The number is given here. */
+void append_audit(struct engine *e, const struct audit_entry *entry);
+size_t audit_bytes(const struct audit_entry *entry);
+/* Any record whose data is nothing; its apply is the caller's. */
+void append_bare(struct engine *e, enum record_type type, const uint8_t *meta, size_t n);
+
+/* One record as one frame. The caller has checked the room. */
 void emit_state(struct engine *e, const struct record_state *r);
 void emit_queue(struct engine *e, const struct record_queue *r);
 void emit_gone(struct engine *e, const struct record_gone *r);
 void emit_engine(struct engine *e);
 
-/* Within a frame that is open. */
-void append_message(struct engine *e, const struct record_message *r);
-size_t message_record_bytes_max(const struct record_message *r);
-size_t event_data_bytes(const struct record_event *ev);
-void event_data(const struct record_event *ev, struct span out[static 5]);
+/* -- shared by the verbs --------------------------------------------------------------------- */
 
-/* The named queue's message, or 0 and ERR_NO_QUEUE, ERR_NO_MESSAGE. */
+/* The named queue's message, or ERR_NO_QUEUE, ERR_NO_MESSAGE. */
 enum err find_message(const struct engine *e, struct span queue, uint64_t id,
                       uint32_t *ret_slot) MUST_CHECK;
 
 /* Makes the queue when it is missing. ERR_TOO_MANY_QUEUES, ERR_DISK_FULL. */
 enum err need_queue(struct engine *e, int64_t now, struct span name, enum log_use use,
                     struct queue **ret) MUST_CHECK;
+/* True when so many more unfinished messages and bytes are within the queue's policy. */
+bool queue_fits(const struct queue *q, uint64_t messages, uint64_t bytes);
 
-/* A change to a message, begun from its present image. */
+/* A change to a message, begun from its present image; `job_was` is set. */
 struct record_state change_of(const struct engine *e, const struct slot *s, int64_t now,
                               enum event event);
 
@@ -51,17 +76,84 @@ struct failure {
     enum event event; /* EVENT_FAILED, EVENT_LEASE_EXPIRED */
     bool permanent;
     int64_t delay_ms; /* -1 = the backoff */
-    struct span error_class, error, detail;
+    struct span error_class, error, detail, fingerprint;
 };
 void fail_message(struct engine *e, struct slot *s, int64_t now, const struct failure *f);
 
 /* A pending message whose time to live is over: dead. */
 void expire_message(struct engine *e, struct slot *s, int64_t now);
 
+/* A dead letter becomes pending with no failures: the change, begun by change_of. `m` is its
+ * message when it has a time to live. */
+void send_again(struct engine *e, const struct slot *s, int64_t now, struct record_state *r);
+
+/* Makes of a dead letter's message, as read, the copy to be enqueued in its place. */
+void copy_of(struct engine *e, const struct slot *s, int64_t now, struct record_message *m);
+/* Makes of a change of a dead letter its discard. */
+void discard_change(struct record_state *r, int64_t now, enum discard_reason why, struct span text);
+
 /* Reads a line of a story; spans are good until the next read into the same buffer. The record's
  * bytes come from its header. */
 void read_event(struct engine *e, uint64_t position, struct buf *into, struct record_event *ret,
                 size_t *ret_bytes);
+/* All that is told of a message; the spans as in engine_message. (read.c) */
+void view_slot(struct engine *e, const struct slot *s, struct message_view *ret);
 /* Reads a message's whole image. */
 void read_message(struct engine *e, const struct slot *s, struct buf *into,
                   struct record_message *ret);
+
+/* Appends a message anew with its story, `*m` being its image as it will be (how: carried or
+ * moved), in an open frame of at least carry_bytes. (clean.c) */
+struct carry {
+    struct buf lines;
+    size_t count;
+    uint64_t error;
+    size_t bytes; /* what the frame needs */
+};
+void carry_plan(struct engine *e, const struct slot *s, const struct record_message *m,
+                struct carry *c);
+void carry_append(struct engine *e, const struct record_message *m, const struct carry *c);
+void carry_release(struct carry *c);
+
+/* -- cause groups (groups.c) ----------------------------------------------------------------- */
+
+/* Where a death belongs: decided before the frame begins, appended first in it. */
+struct group_choice {
+    uint32_t group;     /* number */
+    uint8_t version;    /* place in its table, VERSION_NONE */
+    uint32_t forgotten; /* number of a group that makes way, 0 = none */
+    bool is_written;    /* image has to be appended */
+    struct record_group image;
+    size_t bytes;
+};
+struct failure_facts;
+void group_choose(struct engine *e, int64_t now, const struct queue *q,
+                  const struct failure_facts *facts, struct span worker_version,
+                  struct group_choice *ret);
+void group_append(struct engine *e, const struct group_choice *choice);
+
+/* -- jobs (jobs.c) ---------------------------------------------------------------------------- */
+
+/* Does what the job has to do now: a bounded step. Sets its timer. False when it has to wait for room
+ * on the disk. *ret_done: letters worked on. */
+bool job_due(struct engine *e, struct job *j, int64_t now, uint32_t *ret_done);
+
+/* -- walking over letters (letters.c) --------------------------------------------------------- */
+
+struct walk {
+    struct letter_query query; /* its queue's name and limit are not looked at */
+    const struct queue *only;  /* NULL = all queues */
+    uint64_t looked_most, reads_most;
+    uint64_t looked_at, reads;
+    size_t read_bytes;
+};
+/* Calls f for each letter that matches, in order, until it says false or the work is used up.
+ * *ret_next is where to go on. True when nothing is left. f must not change the state, nor read. */
+bool letters_walk(struct engine *e, struct walk *w,
+                  bool (*f)(void *ctx, const struct slot *s, const struct letter *l), void *ctx,
+                  struct letter_place *ret_next);
+/* How many match, by the counts of their groups; exact when the groups alone decide. */
+uint64_t letters_count(struct engine *e, const struct walk *w, bool *ret_is_exact);
+
+/* Cut to what is kept. */
+struct act act_cut(const struct act *act);

@@ -6,7 +6,7 @@ static uint64_t unfinished(const struct queue *q) {
     return q->count[STATE_PENDING] + q->count[STATE_PROCESSING] + q->count[STATE_PARKED];
 }
 
-static bool fits(const struct queue *q, uint64_t messages, uint64_t bytes) {
+bool queue_fits(const struct queue *q, uint64_t messages, uint64_t bytes) {
     const struct policy *p = &q->policy;
     uint64_t held = q->bytes[STATE_PENDING] + q->bytes[STATE_PROCESSING] + q->bytes[STATE_PARKED];
     return (!p->messages_max || unfinished(q) + messages <= p->messages_max) &&
@@ -68,7 +68,7 @@ static enum err may_accept(const struct engine *e, int64_t now, const struct que
     }
     if (messages == 0)
         return OK;
-    if (!fits(q, messages, bytes))
+    if (!queue_fits(q, messages, bytes))
         return ERR_QUEUE_FULL;
     return log_has_room(e->log, LOG_USE_ACCEPT, record_bytes) ? OK : ERR_DISK_FULL;
 }

@@ -19,9 +19,9 @@ enum set slot_set(const struct slot *s) {
     case STATE_PARKED:
         return SET_PARKED;
     case STATE_DISCARDED:
-        break;
+        return SET_DISCARDED;
     }
-    assert(false && "a discarded message has no slot");
+    assert(false && "not a state");
     return SET_DEAD;
 }
 
@@ -36,14 +36,57 @@ static int64_t timer_at(const struct slot *s, const struct extra *x) {
         return x->next_at;
     case SET_KEPT:
         return x->idempotency_until;
+    case SET_DISCARDED:
+        return x->next_at < x->idempotency_until ? x->idempotency_until : x->next_at;
     case SET_DEAD:
-        return x->next_at && x->next_at < x->idempotency_until ? x->idempotency_until : x->next_at;
     case SET_SUCCEEDED:
     case SET_PARKED:
     case SET_COUNT:
         break;
     }
     return 0;
+}
+
+/* A dead letter is counted by its cause group and reason; one that was sent again is open in its
+ * group until its outcome is known. */
+static void enter_group(struct engine_state *st, struct queue *q, const struct slot *s) {
+    struct letter *l = slot_letter(st, s);
+    if (!l)
+        return;
+    struct group *g = l->group ? group_at(st, l->group) : NULL;
+    if (s->state == STATE_DEAD) {
+        q->dead_by[extra_at(st, s->extra)->reason]++;
+        g->count++;
+        if (l->version < GROUP_VERSIONS_STORED)
+            g->version_count[l->version]++;
+        dead_add(st, g, extra_at(st, s->extra)->letter);
+        queue_plan_dead(q, l->died_at);
+        queue_plan_upkeep(st, q);
+    } else if (g && s->state == STATE_DISCARDED) {
+        g->discarded++;
+    } else if (g) {
+        g->open++;
+    }
+}
+
+static void leave_group(struct engine_state *st, struct queue *q, const struct slot *s) {
+    struct letter *l = slot_letter(st, s);
+    if (!l)
+        return;
+    struct group *g = l->group ? group_at(st, l->group) : NULL;
+    if (s->state == STATE_DEAD) {
+        q->dead_by[extra_at(st, s->extra)->reason]--;
+        g->count--;
+        if (l->version < GROUP_VERSIONS_STORED)
+            g->version_count[l->version]--;
+        dead_remove(st, g, extra_at(st, s->extra)->letter);
+    } else if (g && s->state == STATE_DISCARDED) {
+        g->discarded--;
+    } else if (g) {
+        g->open--;
+    }
+    if (g && group_is_empty(g))
+        st->emptied_groups++;
 }
 
 static void enter_set(struct engine_state *st, struct queue *q, uint32_t i) {
@@ -80,14 +123,18 @@ void slot_attach(struct engine_state *st, uint32_t i) {
     int64_t updated_at = (int64_t)s->updated_at;
     s->aside = (s->state == STATE_PENDING && x->next_at > updated_at) ||
                (s->state == STATE_SUCCEEDED && x->idempotency_until > updated_at);
+    const struct letter *l = slot_letter(st, s);
+    s->behind = l && l->job_part == JOB_PART_OPEN;
     q->count[s->state]++;
     q->bytes[s->state] += s->payload_bytes;
     enter_set(st, q, i);
+    enter_group(st, q, s);
 }
 
 void slot_detach(struct engine_state *st, uint32_t i) {
     struct slot *s = slot_at(st, i);
     struct queue *q = queue_at(st, s->queue);
+    leave_group(st, q, s);
     leave_set(st, q, i);
     q->count[s->state]--;
     q->bytes[s->state] -= s->payload_bytes;
@@ -102,14 +149,21 @@ void slot_end_aside(struct engine_state *st, uint32_t i) {
     enter_set(st, q, i);
 }
 
+void queue_plan_dead(struct queue *q, int64_t died_at) {
+    if (q->policy.keep_dead_ms && died_at + q->policy.keep_dead_ms < q->dead_trim_at)
+        q->dead_trim_at = died_at + q->policy.keep_dead_ms;
+}
+
 /* Upkeep is due at once when the queue is being dropped or there are too many succeeded messages,
- * else when the next walk over them is, or the oldest of the idempotency keys. */
+ * else when the next walk over them is, or over the dead ones, or the oldest of the idempotency keys. */
 void queue_plan_upkeep(struct engine_state *st, struct queue *q) {
     uint32_t owner = TIMER_OF_QUEUE | q->place;
     int64_t at = q->sets[SET_SUCCEEDED] ? q->trim_at : TIME_NEVER;
     if (q->dropping ||
         (q->sets[SET_SUCCEEDED] && q->count[STATE_SUCCEEDED] > q->policy.keep_succeeded_max))
         at = INT64_MIN;
+    if (q->count[STATE_DEAD] && q->policy.keep_dead_ms && q->dead_trim_at < at)
+        at = q->dead_trim_at;
     if (q->keys_oldest && st->keys[q->keys_oldest].until < at)
         at = st->keys[q->keys_oldest].until;
     if (at != TIME_NEVER)

@@ -74,12 +74,16 @@ struct queue *queue_new(struct engine_state *st, uint64_t number) {
     st->queues[q->place] = q;
     q->number = number;
     q->policy = policy_default();
-    q->next_dead_seq = 1;
-    q->trim_at = q->trim_next_at = TIME_NEVER;
+    q->trim_at = q->trim_next_at = q->dead_trim_at = TIME_NEVER;
     hash_index_add(&st->queues_by_number, q->place);
     link_by_age(st, q);
     st->live_queues++;
     return q;
+}
+
+struct queue *queue_of_record(struct engine_state *st, uint64_t number) {
+    struct queue *q = queue_by_number(st, number);
+    return q ? q : queue_new(st, number);
 }
 
 void queue_set_name(struct engine_state *st, struct queue *q, struct span name) {
@@ -98,6 +102,8 @@ void queue_lose_name(struct engine_state *st, struct queue *q) {
 
 static void queue_destroy(struct queue *q) {
     free(q->name);
+    free(q->pause_texts);
+    free(q->claimers);
     free(q);
 }
 
@@ -124,7 +130,7 @@ void queue_remove(struct engine_state *st, struct queue *q) {
 /* -- waiting consumers ----------------------------------------------------------------------- */
 
 void queue_wake(struct engine_state *st, struct queue *q) {
-    if (q->watchers == 0 || q->on_woken_list)
+    if (q->watchers == 0 || q->on_woken_list || (q->paused_at && !q->dropping))
         return;
     q->on_woken_list = true;
     q->next_woken = NULL;
@@ -178,7 +184,7 @@ void queues_release(struct engine_state *st) {
 }
 
 struct record_queue queue_image(const struct queue *q) {
-    return (struct record_queue){
+    struct record_queue r = {
         .queue = q->number,
         .dropping = q->dropping,
         .created_at = q->created_at,
@@ -187,7 +193,13 @@ struct record_queue queue_image(const struct queue *q) {
         .ledger = q->ledger,
         .deliveries = q->deliveries,
         .failures = q->failures,
-        .deaths = q->deaths,
-        .next_dead_seq = q->next_dead_seq,
+        .redriven = q->redriven,
+        .redriven_succeeded = q->redriven_succeeded,
+        .redriven_died = q->redriven_died,
+        .paused_at = q->paused_at,
+        .paused_by = span_of(q->pause_texts, q->paused_by_bytes),
+        .pause_reason = span_of(q->pause_texts + q->paused_by_bytes, q->pause_reason_bytes),
     };
+    memcpy(r.deaths_by, q->deaths_by, sizeof r.deaths_by);
+    return r;
 }

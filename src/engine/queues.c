@@ -5,20 +5,24 @@
 #include <assert.h>
 #include <string.h>
 
-static enum err make_queue(struct engine *e, int64_t now, struct span name,
-                           const struct policy *policy, enum log_use use, struct queue **ret) {
+static struct record_queue new_queue(const struct engine *e, int64_t now, struct span name,
+                                     const struct policy *policy) {
     assert(name.n > 0 && name.n <= LIMIT_QUEUE_NAME);
-    if (e->st.live_queues >= LIMIT_QUEUES)
-        return ERR_TOO_MANY_QUEUES;
-    if (!log_has_room(e->log, use, RECORD_META_MAX))
-        return ERR_DISK_FULL;
-    struct record_queue r = {
+    return (struct record_queue){
         .queue = e->st.next_queue,
         .created_at = now,
         .name = name,
         .policy = policy ? *policy : policy_default(),
-        .next_dead_seq = 1,
     };
+}
+
+static enum err make_queue(struct engine *e, int64_t now, struct span name, enum log_use use,
+                           struct queue **ret) {
+    if (e->st.live_queues >= LIMIT_QUEUES)
+        return ERR_TOO_MANY_QUEUES;
+    if (!log_has_room(e->log, use, LOG_STATE_ROOM))
+        return ERR_DISK_FULL;
+    struct record_queue r = new_queue(e, now, name, NULL);
     emit_queue(e, &r);
     *ret = queue_by_number(&e->st, r.queue);
     return OK;
@@ -27,23 +31,61 @@ static enum err make_queue(struct engine *e, int64_t now, struct span name,
 enum err need_queue(struct engine *e, int64_t now, struct span name, enum log_use use,
                     struct queue **ret) {
     *ret = queue_by_name(&e->st, name);
-    return *ret ? OK : make_queue(e, now, name, NULL, use, ret);
+    return *ret ? OK : make_queue(e, now, name, use, ret);
+}
+
+/* A queue's new image and who wants it so, as one frame. */
+static enum err emit_audited(struct engine *e, const struct record_queue *r, int64_t now,
+                             enum audit_action action, const struct act *act, const char *result) {
+    struct act who = act_cut(act);
+    const struct audit_entry entry = {.at = now,
+                                      .action = action,
+                                      .queue = r->name,
+                                      .actor = who.actor,
+                                      .reason = who.reason,
+                                      .result = span_str(result)};
+    size_t bytes = queue_bytes(r) + audit_bytes(&entry);
+    if (!log_has_room(e->log, LOG_USE_SETTLE, bytes))
+        return ERR_DISK_FULL;
+    log_frame_begin(e->log, bytes);
+    append_audit(e, &entry); /* first: its spans may point into what the queue's image replaces */
+    append_queue(e, r);
+    log_frame_end(e->log);
+    return OK;
 }
 
 enum err engine_queue_put(struct engine *e, int64_t now, struct span queue,
-                          const struct policy *policy, bool *ret_created) {
-    struct queue *q = queue_by_name(&e->st, queue);
+                          const struct policy *policy, const struct act *act, bool *ret_created) {
+    const struct queue *q = queue_by_name(&e->st, queue);
     *ret_created = !q;
-    if (!q)
-        return make_queue(e, now, queue, policy, LOG_USE_ACCEPT, &q);
+    if (!q) {
+        if (e->st.live_queues >= LIMIT_QUEUES)
+            return ERR_TOO_MANY_QUEUES;
+        if (!log_has_room(e->log, LOG_USE_ACCEPT, LOG_STATE_ROOM))
+            return ERR_DISK_FULL;
+        struct record_queue r = new_queue(e, now, queue, policy);
+        return emit_audited(e, &r, now, AUDIT_QUEUE_CREATED, act, "");
+    }
     if (!policy || policy_equal(policy, &q->policy))
         return OK;
-    if (!log_has_room(e->log, LOG_USE_SETTLE, RECORD_META_MAX))
-        return ERR_DISK_FULL;
     struct record_queue r = queue_image(q);
     r.policy = *policy;
-    emit_queue(e, &r);
-    return OK;
+    return emit_audited(e, &r, now, AUDIT_QUEUE_CHANGED, act, "policy");
+}
+
+enum err engine_queue_pause(struct engine *e, int64_t now, struct span queue, bool paused,
+                            const struct act *act) {
+    const struct queue *q = queue_by_name(&e->st, queue);
+    if (!q)
+        return ERR_NO_QUEUE;
+    if (!paused && !q->paused_at)
+        return OK;
+    struct act who = act_cut(act);
+    struct record_queue r = queue_image(q);
+    r.paused_at = !paused ? 0 : q->paused_at ? q->paused_at : now;
+    r.paused_by = paused ? who.actor : (struct span){0};
+    r.pause_reason = paused ? span_cut_utf8(who.reason, LIMIT_PAUSE_REASON) : (struct span){0};
+    return emit_audited(e, &r, now, paused ? AUDIT_QUEUE_PAUSED : AUDIT_QUEUE_RESUMED, act, "");
 }
 
 static uint64_t unfinished(const struct queue *q) {
@@ -51,24 +93,40 @@ static uint64_t unfinished(const struct queue *q) {
            q->count[STATE_DEAD];
 }
 
-enum err engine_queue_delete(struct engine *e, int64_t now, struct span queue, bool discard) {
-    (void)now;
-    struct queue *q = queue_by_name(&e->st, queue);
+enum err engine_queue_delete(struct engine *e, int64_t now, struct span queue, bool discard,
+                             const struct act *act) {
+    const struct queue *q = queue_by_name(&e->st, queue);
     if (!q)
         return ERR_NO_QUEUE;
     if (!discard && unfinished(q) > 0)
         return ERR_NOT_EMPTY;
-    if (!log_has_room(e->log, LOG_USE_SETTLE, RECORD_META_MAX))
-        return ERR_DISK_FULL;
     struct record_queue r = queue_image(q);
     r.dropping = true;
-    emit_queue(e, &r);
-    return OK;
+    buf_clear(&e->result);
+    buf_printf(&e->result, "%llu unfinished messages discarded", (unsigned long long)unfinished(q));
+    buf_add_byte(&e->result, 0);
+    return emit_audited(e, &r, now, AUDIT_QUEUE_DELETED, act, (const char *)e->result.p);
 }
 
 /* -- views ----------------------------------------------------------------------------------- */
 
-static struct queue_view view_of(const struct engine *e, const struct queue *q) {
+/* The oldest death is the first of one of its groups. */
+static void view_groups(const struct engine *e, const struct queue *q, struct queue_view *v) {
+    for (uint32_t i = q->first_group; i; i = group_at(&e->st, i)->next_of_queue) {
+        const struct group *g = group_at(&e->st, i);
+        uint32_t first = dead_first(&e->st, g);
+        if (!first)
+            continue;
+        v->groups++;
+        int64_t died_at = letter_at(&e->st, first)->died_at;
+        if (!v->oldest_death_at || died_at < v->oldest_death_at)
+            v->oldest_death_at = died_at;
+    }
+    if (v->oldest_death_at && q->policy.keep_dead_ms)
+        v->soonest_expiry = v->oldest_death_at + q->policy.keep_dead_ms;
+}
+
+static struct queue_view brief_of(const struct engine *e, const struct queue *q) {
     struct queue_view v = {
         .name = span_of(q->name, q->name_bytes),
         .created_at = q->created_at,
@@ -79,12 +137,29 @@ static struct queue_view view_of(const struct engine *e, const struct queue *q) 
         .ledger = q->ledger,
         .deliveries = q->deliveries,
         .failures = q->failures,
-        .deaths = q->deaths,
+        .redriven = q->redriven,
+        .redriven_succeeded = q->redriven_succeeded,
+        .redriven_died = q->redriven_died,
+        .paused_at = q->paused_at,
+        .paused_by = span_of(q->pause_texts, q->paused_by_bytes),
+        .pause_reason = span_of(q->pause_texts + q->paused_by_bytes, q->pause_reason_bytes),
+        .claimed_at = q->claimed_at,
+        .waiting = q->watchers,
     };
     memcpy(v.count, q->count, sizeof v.count);
+    memcpy(v.deaths_by, q->deaths_by, sizeof v.deaths_by);
+    memcpy(v.dead_by, q->dead_by, sizeof v.dead_by);
+    for (int i = 0; i < REASON_COUNT; i++)
+        v.deaths += q->deaths_by[i];
     uint32_t first = set_first(&e->st, q, SET_READY);
     if (first)
         v.oldest_ready_at = (int64_t)slot_at(&e->st, first)->updated_at;
+    return v;
+}
+
+static struct queue_view view_of(const struct engine *e, const struct queue *q) {
+    struct queue_view v = brief_of(e, q);
+    view_groups(e, q, &v);
     return v;
 }
 
@@ -100,6 +175,14 @@ enum err engine_queue(struct engine *e, struct span queue, struct queue_view *re
     if (!q)
         return ERR_NO_QUEUE;
     *ret = view_of(e, q);
+    return OK;
+}
+
+enum err engine_queue_brief(struct engine *e, struct span queue, struct queue_view *ret) {
+    const struct queue *q = queue_by_name(&e->st, queue);
+    if (!q)
+        return ERR_NO_QUEUE;
+    *ret = brief_of(e, q);
     return OK;
 }
 

@@ -11,38 +11,70 @@ static void view_error(struct engine *e, const struct extra *x, struct message_v
     size_t bytes;
     read_event(e, x->error, &e->story, &ev, &bytes);
     v->has_error = true;
+    v->failed_at = ev.at;
     v->error_class = ev.error_class;
     v->error = ev.error;
     v->detail = ev.detail;
+    v->fingerprint = ev.fingerprint;
+    v->worker = ev.worker;
+    v->worker_version = ev.worker_version;
 }
 
-enum err engine_message(struct engine *e, struct span queue, uint64_t id,
-                        struct message_view *ret) {
-    uint32_t i;
-    enum err r = find_message(e, queue, id, &i);
-    if (r != OK)
-        return r;
-    const struct slot *s = slot_at(&e->st, i);
+/* The newest line of a discarded letter's story says why. */
+static enum discard_reason read_discard(struct engine *e, const struct extra *x) {
+    struct record_event ev = {0};
+    size_t bytes;
+    if (x->history)
+        read_event(e, x->history, &e->message, &ev, &bytes);
+    int why = ev.event == EVENT_DISCARDED ? discard_reason_parse(ev.error_class) : -1;
+    return why < 0 ? DISCARD_NONE : (enum discard_reason)why;
+}
+
+static void view_letter(const struct engine *e, const struct slot *s, const struct letter *l,
+                        struct message_view *v) {
+    const struct queue *q = queue_at(&e->st, s->queue);
+    const struct extra *x = slot_extra(&e->st, s);
+    v->redrive_count = l->redrive_count;
+    v->group_key = l->group ? group_at(&e->st, l->group)->image.key : 0;
+    v->job = l->job;
+    v->job_part = (enum job_part)l->job_part;
+    v->edited_to = l->edited_to;
+    if (s->state != STATE_DEAD && s->state != STATE_DISCARDED)
+        return;
+    v->reason = (enum reason)x->reason;
+    v->died_at = l->died_at;
+    v->dead_seq = l->dead_seq;
+    if (s->state == STATE_DISCARDED)
+        v->dead_expires_at = x->next_at;
+    else if (q->policy.keep_dead_ms)
+        v->dead_expires_at = l->died_at + q->policy.keep_dead_ms;
+}
+
+void view_slot(struct engine *e, const struct slot *s, struct message_view *ret) {
     const struct extra *x = slot_extra(&e->st, s);
     const struct queue *q = queue_at(&e->st, s->queue);
+    enum discard_reason why = s->state == STATE_DISCARDED ? read_discard(e, x) : DISCARD_NONE;
     struct record_message m;
     read_message(e, s, &e->message, &m);
     struct message_view v = {
         .id = s->id,
         .queue = span_of(q->name, q->name_bytes),
         .state = (enum state)s->state,
-        .reason = s->state == STATE_DEAD ? (enum reason)x->reason : REASON_NONE,
         .retry_count = x->retry_count,
         .max_retries = (uint8_t)s->max_retries,
         .priority = (uint8_t)s->priority,
         .deliveries = (uint32_t)s->deliveries,
         .created_at = m.created_at,
         .updated_at = (int64_t)s->updated_at,
+        .ttl_ms = m.ttl_ms,
         .expires_at = s->state == STATE_PENDING || s->state == STATE_PROCESSING ? x->expires_at : 0,
-        .died_at = x->died_at,
+        .first_failed_at = x->first_failed_at,
         .payload = m.payload,
         .headers = m.headers,
         .key = m.key,
+        .parent_id = m.parent_id,
+        .origin = m.origin,
+        .discard_reason = why,
     };
     if (s->state == STATE_PENDING && x->is_retry)
         v.retry_after = x->next_at;
@@ -50,8 +82,27 @@ enum err engine_message(struct engine *e, struct span queue, uint64_t id,
         v.available_at = x->next_at;
     else if (s->state == STATE_PROCESSING)
         v.lease_expires_at = x->next_at;
+    const struct letter *l = slot_letter(&e->st, s);
+    if (l)
+        view_letter(e, s, l, &v);
     view_error(e, x, &v);
     *ret = v;
+}
+
+enum err engine_message(struct engine *e, struct span queue, uint64_t id,
+                        struct message_view *ret) {
+    uint32_t i;
+    enum err r = find_message(e, queue, id, &i);
+    if (r == OK)
+        view_slot(e, slot_at(&e->st, i), ret);
+    return r;
+}
+
+enum err engine_letter(struct engine *e, uint64_t id, struct message_view *ret) {
+    uint32_t i = slot_find(&e->st, id);
+    if (!i || queue_at(&e->st, slot_at(&e->st, i)->queue)->dropping)
+        return ERR_NO_MESSAGE;
+    view_slot(e, slot_at(&e->st, i), ret);
     return OK;
 }
 
@@ -65,65 +116,86 @@ enum err engine_message_state(struct engine *e, struct span queue, uint64_t id, 
 
 /* -- the story ------------------------------------------------------------------------------- */
 
+static struct history_entry entry_of(const struct record_event *ev) {
+    return (struct history_entry){
+        .event = ev->event,
+        .attempt = ev->attempt,
+        .at = ev->at,
+        .next_at = ev->next_at,
+        .worker = ev->worker,
+        .worker_version = ev->worker_version,
+        .error_class = ev->error_class,
+        .error = ev->error,
+        .detail = ev->detail,
+        .fingerprint = ev->fingerprint,
+    };
+}
+
+/* A line of the chain, which leads back in time. */
+struct place {
+    uint64_t at;
+    uint32_t attempt;
+};
+
+static bool is_told(uint32_t attempt, uint32_t deliveries) {
+    return attempt <= LIMIT_ATTEMPTS_FIRST || attempt + LIMIT_ATTEMPTS_LAST > deliveries;
+}
+
 enum err engine_history(struct engine *e, struct span queue, uint64_t id,
-                        void (*f)(void *ctx, const struct history_entry *entry), void *ctx) {
+                        void (*f)(void *ctx, const struct history_entry *entry), void *ctx,
+                        uint32_t *ret_omitted) {
     uint32_t i;
     enum err r = find_message(e, queue, id, &i);
     if (r != OK)
         return r;
-    /* The chain leads back in time: first the places, then the lines. */
+    const struct slot *s = slot_at(&e->st, i);
+    uint32_t deliveries = (uint32_t)s->deliveries, told = 0, newest = UINT32_MAX;
     struct buf places;
     buf_init(&places, SIZE_MAX);
     struct record_event ev;
     size_t bytes;
-    for (uint64_t at = slot_extra(&e->st, slot_at(&e->st, i))->history; at; at = ev.previous) {
-        buf_add(&places, &at, sizeof at);
+    for (uint64_t at = slot_extra(&e->st, s)->history; at; at = ev.previous) {
         read_event(e, at, &e->story, &ev, &bytes);
+        if (!is_told(ev.attempt, deliveries))
+            continue;
+        struct place place = {at, ev.attempt};
+        buf_add(&places, &place, sizeof place);
+        told += ev.attempt > 0 && ev.attempt != newest;
+        newest = ev.attempt;
     }
-    for (size_t n = places.n / sizeof(uint64_t); n > 0; n--) {
-        uint64_t at;
-        memcpy(&at, places.p + (n - 1) * sizeof at, sizeof at);
-        read_event(e, at, &e->story, &ev, &bytes);
-        struct history_entry entry = {
-            .event = ev.event,
-            .attempt = ev.attempt,
-            .at = ev.at,
-            .next_at = ev.next_at,
-            .worker = ev.worker,
-            .worker_version = ev.worker_version,
-            .error_class = ev.error_class,
-            .error = ev.error,
-            .detail = ev.detail,
-        };
+    const struct place *place = (const struct place *)(const void *)places.p;
+    for (size_t n = places.n / sizeof *place; n > 0; n--) {
+        read_event(e, place[n - 1].at, &e->story, &ev, &bytes);
+        struct history_entry entry = entry_of(&ev);
         f(ctx, &entry);
     }
-    if (places.n == 0 && slot_at(&e->st, i)->state == STATE_SUCCEEDED) {
+    if (places.n == 0 && s->state == STATE_SUCCEEDED) {
         /* At its first attempt: nothing more is kept than the message itself tells. */
-        const struct slot *s = slot_at(&e->st, i);
-        f(ctx, &(struct history_entry){.event = EVENT_SUCCEEDED,
-                                       .attempt = (uint32_t)s->deliveries,
-                                       .at = (int64_t)s->updated_at});
+        f(ctx, &(struct history_entry){
+                   .event = EVENT_SUCCEEDED, .attempt = deliveries, .at = (int64_t)s->updated_at});
+        told = 1;
     }
     buf_release(&places);
+    *ret_omitted = deliveries > told ? deliveries - told : 0;
     return OK;
 }
 
 /* -- lists ----------------------------------------------------------------------------------- */
 
-#define RUNS_MAX (PRIORITY_MAX + 1 + SET_COUNT)
+#define RUNS_MAX (LINES + SET_COUNT)
 
 /* A list in order of id is a merge of runs that are: each set but the ready ones, and those once a
- * priority. */
+ * line. */
 struct run {
     enum set set;
-    unsigned priority;
+    unsigned line;
     uint32_t head; /* 0 = at its end */
 };
 
 static uint32_t run_after(const struct engine *e, const struct queue *q, const struct run *r,
                           uint64_t id) {
-    uint32_t i = set_after(&e->st, q, r->set, r->priority, id);
-    if (i && r->set == SET_READY && slot_at(&e->st, i)->priority != r->priority)
+    uint32_t i = set_after(&e->st, q, r->set, r->line, id);
+    if (i && r->set == SET_READY && slot_line(slot_at(&e->st, i)) != r->line)
         return 0;
     return i;
 }
@@ -133,9 +205,9 @@ static bool set_wanted(enum set set, int state) {
         [SET_READY] = STATE_PENDING,         [SET_WAITING] = STATE_PENDING,
         [SET_PROCESSING] = STATE_PROCESSING, [SET_SUCCEEDED] = STATE_SUCCEEDED,
         [SET_KEPT] = STATE_SUCCEEDED,        [SET_DEAD] = STATE_DEAD,
-        [SET_PARKED] = STATE_PARKED,
+        [SET_PARKED] = STATE_PARKED,         [SET_DISCARDED] = STATE_DISCARDED,
     };
-    return state < 0 || state == state_of[set];
+    return (state < 0 && set != SET_DISCARDED) || state == state_of[set];
 }
 
 static size_t runs_begin(const struct engine *e, const struct queue *q, const struct list *list,
@@ -144,8 +216,8 @@ static size_t runs_begin(const struct engine *e, const struct queue *q, const st
     for (enum set set = 0; set < SET_COUNT; set++) {
         if (!set_wanted(set, list->state))
             continue;
-        for (unsigned p = 0; p <= (set == SET_READY ? PRIORITY_MAX : 0); p++) {
-            runs[n] = (struct run){.set = set, .priority = p};
+        for (unsigned line = 0; line < (set == SET_READY ? LINES : 1); line++) {
+            runs[n] = (struct run){.set = set, .line = line};
             runs[n].head = run_after(e, q, &runs[n], list->after);
             if (runs[n].head)
                 n++;

@@ -5,12 +5,16 @@
 
 #include <assert.h>
 
-static uint64_t key_of(enum set set, unsigned priority, uint64_t id) {
-    return set == SET_READY ? (uint64_t)(PRIORITY_MAX - priority) << 53 | id : id;
+unsigned slot_line(const struct slot *s) {
+    return (unsigned)(PRIORITY_MAX - s->priority) + (s->behind ? PRIORITY_MAX + 1 : 0);
+}
+
+static uint64_t key_of(enum set set, unsigned line, uint64_t id) {
+    return set == SET_READY ? (uint64_t)line << 53 | id : id;
 }
 
 static uint64_t key(const struct slot *s, enum set set) {
-    return key_of(set, s->priority, s->id);
+    return key_of(set, slot_line(s), s->id);
 }
 
 static uint32_t rank_of(const struct slot *s) {
@@ -82,8 +86,8 @@ uint32_t set_first(const struct engine_state *st, const struct queue *q, enum se
 }
 
 uint32_t set_after(const struct engine_state *st, const struct queue *q, enum set set,
-                   unsigned priority, uint64_t id) {
-    uint64_t k = key_of(set, priority, id);
+                   unsigned line, uint64_t id) {
+    uint64_t k = key_of(set, line, id);
     uint32_t best = 0;
     for (uint32_t i = q->sets[set]; i;) {
         const struct slot *s = slot_at(st, i);

@@ -6,6 +6,8 @@ static void succeed(struct engine *e, struct slot *s, int64_t now) {
     struct record_state r = change_of(e, s, now, EVENT_SUCCEEDED);
     r.image.state = STATE_SUCCEEDED;
     r.image.next_at = 0;
+    r.image.letter.group = 0; /* its outcome is known */
+    r.image.letter.job_part = JOB_PART_NONE;
     emit_state(e, &r);
 }
 
@@ -32,6 +34,7 @@ static void fail(struct engine *e, struct slot *s, int64_t now, const struct set
         .error_class = span_cut_utf8(item->error_class, LIMIT_ERROR_CLASS),
         .error = span_cut_utf8(item->error, LIMIT_ERROR),
         .detail = span_cut_utf8(item->detail, LIMIT_DETAIL),
+        .fingerprint = span_cut_utf8(item->fingerprint, LIMIT_FINGERPRINT),
     };
     if (f.error.n == 0)
         f.error = span_str("unknown error");
@@ -71,37 +74,12 @@ enum err engine_settle(struct engine *e, int64_t now, struct span queue, const s
     struct queue *q = queue_by_name(&e->st, queue);
     if (!q)
         return ERR_NO_QUEUE;
-    size_t bytes = 0;
+    size_t bytes = LOG_DEATH_ROOM;
     for (size_t i = 0; i < n; i++)
         bytes += LOG_STATE_ROOM + items[i].error_class.n + items[i].error.n + items[i].detail.n;
     if (!log_has_room(e->log, LOG_USE_SETTLE, bytes))
         return ERR_DISK_FULL;
     for (size_t i = 0; i < n; i++)
         ret_results[i] = settle_one(e, now, q, &items[i]);
-    return OK;
-}
-
-enum err engine_replay(struct engine *e, int64_t now, struct span queue, uint64_t id) {
-    uint32_t i;
-    enum err r = find_message(e, queue, id, &i);
-    if (r != OK)
-        return r;
-    struct slot *s = slot_at(&e->st, i);
-    if (s->state != STATE_DEAD)
-        return ERR_WRONG_STATE;
-    if (!log_has_room(e->log, LOG_USE_SETTLE, LOG_STATE_ROOM))
-        return ERR_DISK_FULL;
-    struct record_state change = change_of(e, s, now, EVENT_REPLAYED);
-    struct record_message m = {0};
-    if (change.image.expires_at)
-        read_message(e, s, &e->message, &m);
-    change.image.state = STATE_PENDING;
-    change.image.reason = REASON_NONE;
-    change.image.retry_count = 0;
-    change.image.next_at = 0;
-    change.image.expires_at = m.ttl_ms ? now + m.ttl_ms : 0;
-    change.image.died_at = 0;
-    change.image.dead_seq = 0;
-    emit_state(e, &change);
     return OK;
 }

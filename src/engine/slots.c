@@ -16,6 +16,10 @@ struct extra *extra_at(const struct engine_state *st, uint32_t i) {
     return &st->extra_pages[i >> PAGE_BITS][i & (PAGE - 1)];
 }
 
+struct letter *letter_at(const struct engine_state *st, uint32_t i) {
+    return &st->letter_pages[i >> PAGE_BITS][i & (PAGE - 1)];
+}
+
 uint32_t slot_find(const struct engine_state *st, uint64_t id) {
     uint32_t i = hash_index_first(&st->by_id, id);
     while (i && slot_at(st, i)->id != id)
@@ -29,7 +33,7 @@ uint32_t slot_new(struct engine_state *st, uint64_t id) {
         st->free_slot = slot_at(st, i)->next;
     } else {
         i = ++st->slot_count;
-        assert(i < TIMER_OF_QUEUE);
+        assert(i < TIMER_OF_JOB);
         uint32_t page = i >> PAGE_BITS;
         if ((i & (PAGE - 1)) == 0 || i == 1) {
             st->slot_pages = mem_grow(st->slot_pages, (page + 1) * sizeof *st->slot_pages);
@@ -57,8 +61,11 @@ void slots_release(struct engine_state *st) {
         free(st->slot_pages[page]);
     for (uint32_t page = 0; st->extra_count && page <= st->extra_count >> PAGE_BITS; page++)
         free(st->extra_pages[page]);
+    for (uint32_t page = 0; st->letter_count && page <= st->letter_count >> PAGE_BITS; page++)
+        free(st->letter_pages[page]);
     free(st->slot_pages);
     free(st->extra_pages);
+    free(st->letter_pages);
 }
 
 uint64_t slot_position(const struct slot *s) {
@@ -93,18 +100,66 @@ struct extra *slot_need_extra(struct engine_state *st, struct slot *s) {
     return extra_at(st, i);
 }
 
+struct letter *slot_letter(const struct engine_state *st, const struct slot *s) {
+    uint32_t i = s->extra ? extra_at(st, s->extra)->letter : 0;
+    return i ? letter_at(st, i) : NULL;
+}
+
+struct letter *slot_need_letter(struct engine_state *st, uint32_t slot) {
+    struct extra *x = slot_need_extra(st, slot_at(st, slot));
+    if (x->letter)
+        return letter_at(st, x->letter);
+    uint32_t i = st->free_letter;
+    if (i) {
+        st->free_letter = letter_at(st, i)->left;
+    } else {
+        i = ++st->letter_count;
+        uint32_t page = i >> PAGE_BITS;
+        if ((i & (PAGE - 1)) == 0 || i == 1) {
+            st->letter_pages = mem_grow(st->letter_pages, (page + 1) * sizeof *st->letter_pages);
+            st->letter_pages[page] = mem_grow(NULL, PAGE * sizeof **st->letter_pages);
+        }
+    }
+    *letter_at(st, i) = (struct letter){.slot = slot, .version = VERSION_NONE};
+    x->letter = i;
+    return letter_at(st, i);
+}
+
+static void drop_letter(struct engine_state *st, struct extra *x) {
+    if (!x->letter)
+        return;
+    letter_at(st, x->letter)->left = st->free_letter;
+    st->free_letter = x->letter;
+    x->letter = 0;
+}
+
 void slot_drop_extra(struct engine_state *st, struct slot *s) {
     if (!s->extra)
         return;
     struct extra *x = extra_at(st, s->extra);
     assert(x->timer == 0);
+    drop_letter(st, x);
     x->next = st->free_extra;
     st->free_extra = s->extra;
     s->extra = 0;
 }
 
+static struct letter_image letter_image(const struct engine_state *st, const struct letter *l) {
+    return (struct letter_image){
+        .died_at = l->died_at,
+        .dead_seq = l->dead_seq,
+        .edited_to = l->edited_to,
+        .group = l->group ? group_at(st, l->group)->number : 0,
+        .job = l->job,
+        .job_part = (enum job_part)l->job_part,
+        .redrive_count = l->redrive_count,
+        .version = l->version,
+    };
+}
+
 struct message_image slot_image(const struct engine_state *st, const struct slot *s) {
     const struct extra *x = slot_extra(st, s);
+    const struct letter *l = slot_letter(st, s);
     return (struct message_image){
         .state = (enum state)s->state,
         .reason = (enum reason)x->reason,
@@ -116,7 +171,8 @@ struct message_image slot_image(const struct engine_state *st, const struct slot
         .updated_at = (int64_t)s->updated_at,
         .next_at = x->next_at,
         .expires_at = x->expires_at,
-        .died_at = x->died_at,
-        .dead_seq = x->dead_seq,
+        .first_failed_at = x->first_failed_at,
+        .has_letter = l != NULL,
+        .letter = l ? letter_image(st, l) : (struct letter_image){0},
     };
 }

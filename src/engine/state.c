@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* -- what the indexes need to know ----------------------------------------------------------- */
 
@@ -43,8 +44,26 @@ static uint32_t *key_link(void *ctx, uint32_t i) {
     return &st->keys[i].next_of_chain;
 }
 
+static uint64_t group_number_hash(void *ctx, uint32_t i) {
+    return group_at(ctx, i)->number;
+}
+
+static uint32_t *group_number_link(void *ctx, uint32_t i) {
+    return &group_at(ctx, i)->next_by_number;
+}
+
+static uint64_t group_key_hash(void *ctx, uint32_t i) {
+    return group_at(ctx, i)->image.key;
+}
+
+static uint32_t *group_key_link(void *ctx, uint32_t i) {
+    return &group_at(ctx, i)->next_by_key;
+}
+
 static uint32_t *timer_place(void *ctx, uint32_t owner) {
     struct engine_state *st = ctx;
+    if (owner & TIMER_OF_JOB && !(owner & TIMER_OF_QUEUE))
+        return &job_by_number(st, owner & ~TIMER_OF_JOB)->timer;
     if (owner & TIMER_OF_QUEUE)
         return &queue_at(st, owner & ~TIMER_OF_QUEUE)->timer;
     const struct slot *s = slot_at(st, owner);
@@ -53,35 +72,52 @@ static uint32_t *timer_place(void *ctx, uint32_t owner) {
 }
 
 void state_init(struct engine_state *st, uint64_t seed) {
-    *st = (struct engine_state){.next_id = 1, .next_queue = 1, .hash_seed = seed};
+    *st = (struct engine_state){.next_id = 1,
+                                .next_queue = 1,
+                                .next_dead_seq = 1,
+                                .next_audit = 1,
+                                .next_group = 1,
+                                .next_job = 1,
+                                .hash_seed = seed};
     hash_index_init(&st->by_id, st, slot_hash, slot_link);
     hash_index_init(&st->queues_by_number, st, number_hash, number_link);
     hash_index_init(&st->queues_by_name, st, name_hash, name_link);
     hash_index_init(&st->by_key, st, key_hash_of, key_link);
+    hash_index_init(&st->groups_by_number, st, group_number_hash, group_number_link);
+    hash_index_init(&st->groups_by_key, st, group_key_hash, group_key_link);
     timers_init(&st->timers, st, timer_place);
 }
 
 void state_release(struct engine_state *st) {
     slots_release(st);
     queues_release(st);
+    groups_release(st);
+    jobs_release(st);
+    audit_release(st);
     free(st->keys);
     hash_index_release(&st->by_id);
     hash_index_release(&st->queues_by_number);
     hash_index_release(&st->queues_by_name);
     hash_index_release(&st->by_key);
+    hash_index_release(&st->groups_by_number);
+    hash_index_release(&st->groups_by_key);
     timers_release(&st->timers);
 }
 
 /* -- ledgers: a function of the record alone (S3) -------------------------------------------- */
 
-/* The queue a record speaks of. While the log is read its image may still be to come: it is
- * nameless until then. */
-static struct queue *queue_of_record(struct engine_state *st, uint64_t number) {
-    struct queue *q = queue_by_number(st, number);
-    return q ? q : queue_new(st, number);
+static bool is_death(const struct record_state *r) {
+    enum event e = r->event.event;
+    return r->image.state == STATE_DEAD &&
+           (e == EVENT_FAILED || e == EVENT_LEASE_EXPIRED || e == EVENT_EXPIRED);
 }
 
 static void count_event(struct queue *q, const struct record_state *r) {
+    bool was_redriven = r->image.has_letter && r->image.letter.redrive_count > 0;
+    if (is_death(r)) {
+        q->deaths_by[r->image.reason]++;
+        q->redriven_died += was_redriven;
+    }
     switch (r->event.event) {
     case EVENT_CLAIMED:
         q->deliveries++;
@@ -89,17 +125,27 @@ static void count_event(struct queue *q, const struct record_state *r) {
     case EVENT_FAILED:
     case EVENT_LEASE_EXPIRED:
         q->failures++;
-        q->deaths += r->image.state == STATE_DEAD;
-        break;
-    case EVENT_EXPIRED:
-        q->deaths++;
         break;
     case EVENT_SUCCEEDED:
         q->ledger.succeeded++;
+        q->redriven_succeeded += was_redriven;
+        break;
+    case EVENT_REPLAYED:
+    case EVENT_REDRIVEN:
+        q->redriven++;
+        break;
+    case EVENT_DISCARDED:
+        q->ledger.discarded++;
+        break;
+    case EVENT_UNDISCARDED:
+        q->ledger.discarded--;
+        q->ledger.undiscarded++;
         break;
     case EVENT_NONE:
     case EVENT_RELEASED:
-    case EVENT_REPLAYED:
+    case EVENT_EXPIRED:
+    case EVENT_EDITED:
+    case EVENT_PATCHED:
         break;
     }
 }
@@ -111,6 +157,7 @@ static void ledger_add(struct ledger *sum, const struct ledger *l) {
     sum->discarded += l->discarded;
     sum->moved_out += l->moved_out;
     sum->expired += l->expired;
+    sum->undiscarded += l->undiscarded;
 }
 
 /* -- queues ---------------------------------------------------------------------------------- */
@@ -119,10 +166,30 @@ void apply_engine(struct engine_state *st, const struct record_engine *r, uint64
                   size_t bytes) {
     st->next_id = r->next_id;
     st->next_queue = r->next_queue;
+    st->next_dead_seq = r->next_dead_seq;
+    st->next_audit = r->next_audit;
+    st->next_group = r->next_group;
+    st->next_job = r->next_job;
     st->deleted = r->deleted;
     st->live_bytes += bytes - st->engine_bytes;
     st->engine_position = position;
     st->engine_bytes = bytes;
+}
+
+static void take_pause(struct engine_state *st, struct queue *q, const struct record_queue *r) {
+    bool resumes = q->paused_at && !r->paused_at;
+    char *texts = mem_alloc(r->paused_by.n + r->pause_reason.n + 1);
+    if (r->paused_by.n)
+        memcpy(texts, r->paused_by.p, r->paused_by.n);
+    if (r->pause_reason.n)
+        memcpy(texts + r->paused_by.n, r->pause_reason.p, r->pause_reason.n);
+    free(q->pause_texts); /* r may point into the old ones */
+    q->pause_texts = texts;
+    q->paused_by_bytes = r->paused_by.n;
+    q->pause_reason_bytes = r->pause_reason.n;
+    q->paused_at = r->paused_at;
+    if (resumes && q->ready > 0)
+        queue_wake(st, q);
 }
 
 void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t position,
@@ -133,12 +200,17 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
     q->created_at = r->created_at;
     if (q->policy.keep_succeeded_ms != r->policy.keep_succeeded_ms)
         q->trim_at = INT64_MIN; /* what is kept is measured anew */
+    if (q->policy.keep_dead_ms != r->policy.keep_dead_ms)
+        q->dead_trim_at = INT64_MIN;
     q->policy = r->policy;
     q->ledger = r->ledger;
     q->deliveries = r->deliveries;
     q->failures = r->failures;
-    q->deaths = r->deaths;
-    q->next_dead_seq = r->next_dead_seq;
+    memcpy(q->deaths_by, r->deaths_by, sizeof q->deaths_by);
+    q->redriven = r->redriven;
+    q->redriven_succeeded = r->redriven_succeeded;
+    q->redriven_died = r->redriven_died;
+    take_pause(st, q, r);
     bool was_dropping = q->dropping;
     q->dropping = r->dropping;
     if (!q->name)
@@ -154,29 +226,50 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
 void apply_queue_gone(struct engine_state *st, const struct record_queue_gone *r) {
     ledger_add(&st->deleted, &r->ledger);
     struct queue *q = queue_by_number(st, r->queue);
-    if (q)
-        queue_remove(st, q);
+    if (!q)
+        return;
+    while (q->first_group)
+        group_remove(st, group_at(st, q->first_group));
+    queue_remove(st, q);
 }
 
 /* -- messages -------------------------------------------------------------------------------- */
 
-static void take_image(struct engine_state *st, struct slot *s, const struct message_image *m) {
-    s->state = m->state;
+static void take_letter(struct engine_state *st, uint32_t i, const struct letter_image *m) {
+    struct letter *l = slot_need_letter(st, i);
+    struct queue *q = queue_at(st, slot_at(st, i)->queue);
+    l->died_at = m->died_at;
+    l->dead_seq = m->dead_seq;
+    l->edited_to = m->edited_to;
+    l->group = m->group ? group_of_record(st, m->group, q)->place : 0;
+    l->job = m->job;
+    l->job_part = (uint8_t)m->job_part;
+    l->redrive_count = m->redrive_count;
+    l->version = m->version;
+    if (m->dead_seq >= st->next_dead_seq)
+        st->next_dead_seq = m->dead_seq + 1;
+}
+
+static void take_image(struct engine_state *st, uint32_t i, const struct message_image *m) {
+    struct slot *s = slot_at(st, i);
+    s->state = (unsigned)m->state & 7;
     s->priority = (uint64_t)m->priority & 0xf;
     s->max_retries = m->max_retries;
     s->updated_at = (uint64_t)m->updated_at & UPDATED_AT_MOST;
     s->deliveries = m->deliveries & LIMIT_DELIVERIES;
-    bool plain = m->next_at == 0 && m->expires_at == 0 && m->died_at == 0 && m->retry_count == 0;
+    bool plain = m->next_at == 0 && m->expires_at == 0 && m->retry_count == 0 &&
+                 m->first_failed_at == 0 && !m->has_letter;
     if (plain && !s->extra)
         return;
     struct extra *x = slot_need_extra(st, s);
     x->next_at = m->next_at;
     x->expires_at = m->expires_at;
-    x->died_at = m->died_at;
-    x->dead_seq = m->dead_seq;
+    x->first_failed_at = m->first_failed_at;
     x->retry_count = m->retry_count;
     x->reason = (uint8_t)m->reason;
     x->is_retry = m->is_retry;
+    if (m->has_letter)
+        take_letter(st, i, &m->letter);
 }
 
 static void forget_story(struct engine_state *st, struct extra *x) {
@@ -186,21 +279,40 @@ static void forget_story(struct engine_state *st, struct extra *x) {
     x->has_story = false;
 }
 
+/* What a message's image counts in ledgers. */
+static void count_message(struct engine_state *st, struct queue *q,
+                          const struct record_message *r) {
+    switch (r->how) {
+    case MESSAGE_ACCEPTED:
+    case MESSAGE_COPIED:
+        q->ledger.accepted++;
+        break;
+    case MESSAGE_IMPORTED:
+        q->ledger.moved_in++;
+        group_count_death(group_of_record(st, r->image.letter.group, q), r->image.letter.died_at,
+                          r->image.letter.version);
+        break;
+    case MESSAGE_MOVED:
+        queue_of_record(st, r->moved_from)->ledger.moved_out++;
+        q->ledger.moved_in++;
+        break;
+    case MESSAGE_CARRIED:
+        break;
+    }
+}
+
 void apply_message(struct engine_state *st, const struct record_message *r, uint64_t position,
                    size_t bytes) {
     struct queue *q = queue_of_record(st, r->queue);
-    if (!r->carried)
-        q->ledger.accepted++;
+    count_message(st, q, r);
     if (r->id >= st->next_id)
         st->next_id = r->id + 1;
-    if (r->image.state == STATE_DEAD && r->image.dead_seq >= q->next_dead_seq)
-        q->next_dead_seq = r->image.dead_seq + 1;
 
     uint32_t i = slot_find(st, r->id);
     bool was_on_time = false; /* its wait was over: it does not begin again */
     if (i) {
-        assert(r->carried);
-        was_on_time = !slot_at(st, i)->aside;
+        assert(r->how == MESSAGE_CARRIED || r->how == MESSAGE_MOVED);
+        was_on_time = r->how == MESSAGE_CARRIED && !slot_at(st, i)->aside;
         slot_detach(st, i);
     } else {
         i = slot_new(st, r->id);
@@ -213,7 +325,7 @@ void apply_message(struct engine_state *st, const struct record_message *r, uint
     s->payload_bytes = (uint32_t)r->payload.n;
     if (s->extra)
         forget_story(st, extra_at(st, s->extra)); /* its lines follow, carried */
-    take_image(st, s, &r->image);
+    take_image(st, i, &r->image);
     if (r->idempotency_until) {
         slot_need_extra(st, s)->idempotency_until = r->idempotency_until;
         key_add(st, q, r->idempotency_hash, r->id, r->idempotency_until);
@@ -240,8 +352,10 @@ void apply_state(struct engine_state *st, const struct record_state *r, uint64_t
                  size_t bytes) {
     struct queue *q = queue_of_record(st, r->queue);
     count_event(q, r);
-    if (r->image.state == STATE_DEAD && r->image.dead_seq >= q->next_dead_seq)
-        q->next_dead_seq = r->image.dead_seq + 1;
+    job_count_event(st, r);
+    if (is_death(r))
+        group_count_death(group_of_record(st, r->image.letter.group, q), r->image.letter.died_at,
+                          r->image.letter.version);
     uint32_t i = slot_find(st, r->id);
     if (!i) {
         st->orphans++;
@@ -249,19 +363,19 @@ void apply_state(struct engine_state *st, const struct record_state *r, uint64_t
     }
     slot_detach(st, i);
     struct slot *s = slot_at(st, i);
-    take_image(st, s, &r->image);
+    take_image(st, i, &r->image);
     enum event event = r->event.event;
     if (event != EVENT_NONE)
         remember(st, s, event, event == EVENT_FAILED || event == EVENT_LEASE_EXPIRED, position,
                  bytes);
-    if (event == EVENT_REPLAYED && s->extra)
+    if ((event == EVENT_REPLAYED || event == EVENT_REDRIVEN) && s->extra)
         extra_at(st, s->extra)->error = 0;
     /* A success at the first attempt has no story worth its memory. */
     if (s->state == STATE_SUCCEEDED && s->extra) {
         struct extra *x = extra_at(st, s->extra);
         if (!x->has_story)
             forget_story(st, x);
-        if (!x->has_story && x->idempotency_until == 0)
+        if (!x->has_story && x->idempotency_until == 0 && !x->letter)
             slot_drop_extra(st, s);
     }
     slot_attach(st, i);
@@ -278,7 +392,8 @@ void apply_history(struct engine_state *st, const struct record_history *r, uint
 
 void apply_gone(struct engine_state *st, const struct record_gone *r) {
     struct queue *q = queue_of_record(st, r->queue);
-    if (r->cause != GONE_KEPT_LONG_ENOUGH)
+    job_count_gone(st, r);
+    if (r->cause != GONE_KEPT_LONG_ENOUGH && r->cause != GONE_DISCARDED)
         q->ledger.discarded += r->count;
     if (r->cause == GONE_RETENTION)
         q->ledger.expired += r->count;
@@ -304,7 +419,8 @@ void apply_cleaned(struct engine_state *st) {
 static enum err apply_message_record(struct engine_state *st, const struct log_record *r) {
     struct record_message m;
     enum err e = record_message_get(r->meta, r->data, &m);
-    if (e == OK && (m.image.state == STATE_DISCARDED || (!m.carried && slot_find(st, m.id))))
+    bool is_new = m.how != MESSAGE_CARRIED && m.how != MESSAGE_MOVED;
+    if (e == OK && is_new && slot_find(st, m.id))
         e = ERR_CORRUPT;
     if (e == OK)
         apply_message(st, &m, r->position, r->bytes);
@@ -314,10 +430,42 @@ static enum err apply_message_record(struct engine_state *st, const struct log_r
 static enum err apply_state_record(struct engine_state *st, const struct log_record *r) {
     struct record_state s;
     enum err e = record_state_get(r->meta, r->data, &s);
-    if (e == OK && s.image.state == STATE_DISCARDED)
-        e = ERR_CORRUPT;
     if (e == OK)
         apply_state(st, &s, r->position, r->bytes);
+    return e;
+}
+
+static enum err apply_triage_record(struct engine_state *st, const struct log_record *r) {
+    struct record_group group;
+    struct record_job job;
+    struct record_job_letters letters;
+    struct record_job_skip skip;
+    struct audit_entry audit;
+    uint64_t ids[RECORD_JOB_IDS];
+    uint32_t number;
+    enum err e = ERR_CORRUPT;
+    if (r->type == RECORD_GROUP) {
+        if ((e = record_group_get(r->meta, r->data, &group)) == OK)
+            apply_group(st, &group, r->position, r->bytes);
+    } else if (r->type == RECORD_GROUP_GONE) {
+        if ((e = record_group_gone_get(r->meta, &number)) == OK)
+            apply_group_gone(st, number);
+    } else if (r->type == RECORD_JOB) {
+        if ((e = record_job_get(r->meta, r->data, &job)) == OK)
+            apply_job(st, &job, r->position, r->bytes);
+    } else if (r->type == RECORD_JOB_LETTERS) {
+        if ((e = record_job_letters_get(r->meta, ids, &letters)) == OK)
+            apply_job_letters(st, &letters);
+    } else if (r->type == RECORD_JOB_SKIP) {
+        if ((e = record_job_skip_get(r->meta, &skip)) == OK)
+            apply_job_skip(st, &skip);
+    } else if (r->type == RECORD_JOB_GONE) {
+        if ((e = record_job_gone_get(r->meta, &number)) == OK)
+            apply_job_gone(st, number);
+    } else if (r->type == RECORD_AUDIT) {
+        if ((e = record_audit_get(r->meta, r->data, &audit)) == OK)
+            apply_audit(st, &audit, r->position, r->bytes);
+    }
     return e;
 }
 
@@ -359,6 +507,6 @@ enum err apply_record(struct engine_state *st, const struct log_record *r) {
             apply_cleaned(st);
         return e;
     default:
-        return ERR_CORRUPT;
+        return apply_triage_record(st, r);
     }
 }

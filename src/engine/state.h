@@ -1,22 +1,27 @@
-/* The state of one engine: what is in memory of queues and messages, and apply, the only code that
- * changes it. Internal to src/engine/.
+/* The state of one engine: what is in memory of queues, messages, cause groups, jobs and the audit,
+ * and apply, the only code that changes it. Internal to src/engine/.
  *
  * A message is a slot of 56 bytes; what a message needs beyond that (a time, a lease, a failure)
- * sits in its `extra`. Payloads, headers and texts stay in the log. Each slot is in exactly one
- * ordered set of its queue; the set follows from its state and `aside`.
+ * sits in its `extra`, and what there is of it since it first died in its `letter`. Payloads,
+ * headers and texts stay in the log. Each slot is in exactly one ordered set of its queue; the set
+ * follows from its state and `aside`.
  *
  *   PENDING --claim--> PROCESSING --succeed--> SUCCEEDED --retention--> (gone)
  *      ^  ^                |  |
- *      |  +--release/fail--+  +--fail (last), permanent--> DEAD --retention--> (gone, discarded)
- *      |                                                   ^  |
- *      |           time to live ran out, from PENDING -----+  |
- *      +---------------------- replay ------------------------+
+ *      |  +--release/fail--+  +--fail (last), permanent--> DEAD --retention, purge--> (gone)
+ *      |                                                 ^  |  ^ |
+ *      |           time to live ran out, from PENDING ---+  |  | +--discard--> DISCARDED --a day--> (gone)
+ *      +---------------- replay, redrive -------------------+  +--undiscard--------+
  *
- * S1 count[] of a queue equals the sizes of its sets.
+ * S1 count[] of a queue equals the sizes of its sets; count and open of a cause group equal the
+ *    letters that name it.
  * S2 a timer exists exactly for what has a time.
- * S3 what is counted in a ledger follows from the record alone (log/record.h).
+ * S3 what is counted in a ledger, a group's total or a job's counts follows from the record alone
+ *    (log/record.h).
  * S4 `aside` (waiting, kept) is derived from the image and `now`: no record changes it, and it is
- *    not part of the checksum. */
+ *    not part of the checksum.
+ * S5 the counts of a job add up after every frame (job_counts_hold); what remains in it is exactly
+ *    the dead letters that say so. */
 #pragma once
 
 #include "base/hash.h"
@@ -32,6 +37,8 @@ struct slot {
     uint64_t priority : 4;
     /* pending: waits for its time; succeeded: kept for its idempotency key */
     uint64_t aside : 1;
+    /* ready: redriven by a job that still counts on it: goes behind all others */
+    uint64_t behind : 1;
     uint64_t updated_at : 42; /* milliseconds since the epoch: until the year 2109 */
     uint64_t deliveries : 22;
     uint64_t position8 : 56; /* of its whole image in the log, / 8 */
@@ -48,16 +55,29 @@ struct slot {
 _Static_assert(sizeof(struct slot) == 56, "the memory of a pending message is a promise");
 
 struct extra {
-    int64_t next_at, expires_at, died_at, idempotency_until; /* 0 = none */
-    uint64_t dead_seq;
+    int64_t next_at, expires_at, idempotency_until, first_failed_at; /* 0 = none */
     uint64_t history; /* position of the newest line of its story, 0 = none */
     uint64_t error;   /* position of the newest failure since the last replay */
     uint32_t history_bytes;
-    uint32_t timer; /* place in the heap */
+    uint32_t timer;  /* place in the heap */
+    uint32_t letter; /* 0 = none */
+    uint32_t next;   /* of the free ones */
     uint8_t retry_count, reason;
     bool is_retry;
     bool has_story; /* more happened than a claim and a success */
-    uint32_t next;  /* of the free ones */
+};
+
+struct letter {
+    int64_t died_at;
+    uint64_t dead_seq;
+    uint64_t edited_to;
+    uint32_t slot;
+    uint32_t left, right; /* among the dead of its group, by (died_at, dead_seq); free ones: left */
+    uint32_t group;       /* place, 0 = none */
+    uint32_t job;         /* number */
+    uint16_t redrive_count;
+    uint8_t version;
+    uint8_t job_part;
 };
 
 enum set {
@@ -68,6 +88,7 @@ enum set {
     SET_KEPT, /* succeeded, for its idempotency key */
     SET_DEAD,
     SET_PARKED,
+    SET_DISCARDED,
     SET_COUNT,
 };
 
@@ -78,6 +99,46 @@ struct idempotency {
     int64_t until;
     uint32_t next_of_chain, next_of_queue; /* next_of_queue also links the free ones */
 };
+
+/* A cause group. Without an image (while the log is read) its position is 0. */
+struct group {
+    uint32_t place, number;
+    uint32_t queue;            /* place */
+    struct record_group image; /* its spans point into texts */
+    char *texts;               /* owner of all of them */
+    /* letters dead now; sent again, outcome unknown; discarded, but not yet gone */
+    uint64_t count, open, discarded;
+    uint64_t version_count[GROUP_VERSIONS_STORED]; /* dead now */
+    uint32_t letters;                              /* root of its dead */
+    uint64_t position;
+    size_t image_bytes;
+    uint32_t next_by_number, next_by_key;
+    uint32_t next_of_queue, previous_of_queue; /* places */
+};
+
+/* A job. Without an image (while the log is read) its kind is 0. */
+struct job {
+    uint32_t number;
+    struct record_job image; /* its spans point into texts */
+    char *texts;
+    uint64_t position;
+    size_t image_bytes;
+    uint32_t timer;
+    /* -- not durable: found again after a restart */
+    uint64_t *ids; /* of letters selected, in the order of going; those before `next` have gone */
+    size_t id_count, id_cap, next;
+    bool is_loaded;        /* ids is complete as far as selection went */
+    struct filter *filter; /* NULL: not parsed yet, or all */
+    int64_t due_ns;        /* rate: when the next letter is due, nanoseconds since the epoch */
+};
+
+/* A worker version that asked for work lately. */
+struct claimer {
+    int64_t at; /* 0 = unused */
+    uint8_t bytes;
+    char version[LIMIT_WORKER];
+};
+#define CLAIMERS 16
 
 struct queue {
     uint32_t place;  /* in the queue table */
@@ -90,8 +151,16 @@ struct queue {
     int64_t created_at;
     struct policy policy;
     struct ledger ledger;
-    uint64_t deliveries, failures, deaths;
-    uint64_t next_dead_seq;
+    uint64_t deliveries, failures;
+    uint64_t deaths_by[REASON_COUNT];
+    uint64_t redriven, redriven_succeeded, redriven_died;
+    int64_t paused_at;
+    char *pause_texts; /* by, then reason */
+    size_t paused_by_bytes, pause_reason_bytes;
+    uint64_t dead_by[REASON_COUNT]; /* now */
+    uint32_t first_group;           /* place */
+    struct claimer *claimers;       /* CLAIMERS, or NULL */
+    int64_t claimed_at;             /* since the start */
     uint64_t count[STATE_COUNT];
     uint64_t ready;
     uint64_t bytes[STATE_COUNT]; /* of payloads */
@@ -101,6 +170,7 @@ struct queue {
     int64_t trim_at;                   /* when the next walk begins, or goes on */
     uint64_t trim_after;               /* the id it has reached */
     int64_t trim_next_at;              /* the earliest end of retention among those it left */
+    int64_t dead_trim_at;              /* when a dead letter's retention may be over */
     uint32_t keys_oldest, keys_newest; /* idempotency entries in order of arrival */
     uint64_t position;                 /* of its image in the log, 0 = none */
     size_t image_bytes;
@@ -108,8 +178,20 @@ struct queue {
     struct queue *next_woken;
 };
 
+/* Where the entries of the audit lie: numbers first..first + count - 1. */
+struct audit_place {
+    uint64_t position; /* 0 = not seen yet (while the log is read) */
+    uint32_t bytes;
+};
+struct audit_index {
+    struct audit_place *places; /* a ring of cap */
+    uint64_t first;
+    size_t count, cap, begin; /* begin: where `first` is in the ring */
+};
+
 struct engine_state {
-    uint64_t next_id, next_queue;
+    uint64_t next_id, next_queue, next_dead_seq, next_audit;
+    uint32_t next_group, next_job;
     struct ledger deleted;
     uint64_t engine_position;
     size_t engine_bytes;
@@ -121,6 +203,22 @@ struct engine_state {
 
     struct extra **extra_pages;
     uint32_t extra_count, free_extra;
+
+    struct letter **letter_pages;
+    uint32_t letter_count, free_letter;
+
+    struct group **groups; /* by place; 0 is unused */
+    uint32_t group_count, group_cap, live_groups;
+    uint64_t emptied_groups; /* how often one became empty */
+    uint32_t *free_groups;
+    uint32_t free_group_count, free_group_cap;
+    struct hash_index groups_by_number, groups_by_key;
+
+    struct job **jobs; /* by number */
+    uint32_t job_count, job_cap;
+    uint32_t jobs_active; /* not over */
+
+    struct audit_index audit;
 
     struct queue **queues; /* by place; 0 is unused */
     uint32_t queue_count, queue_cap, live_queues, oldest_queue, newest_queue;
@@ -155,6 +253,16 @@ void apply_message(struct engine_state *st, const struct record_message *r, uint
 void apply_state(struct engine_state *st, const struct record_state *r, uint64_t position,
                  size_t bytes);
 void apply_gone(struct engine_state *st, const struct record_gone *r);
+void apply_group(struct engine_state *st, const struct record_group *r, uint64_t position,
+                 size_t bytes);
+void apply_group_gone(struct engine_state *st, uint32_t number);
+void apply_job(struct engine_state *st, const struct record_job *r, uint64_t position,
+               size_t bytes);
+void apply_job_letters(struct engine_state *st, const struct record_job_letters *r);
+void apply_job_skip(struct engine_state *st, const struct record_job_skip *r);
+void apply_job_gone(struct engine_state *st, uint32_t number);
+void apply_audit(struct engine_state *st, const struct audit_entry *r, uint64_t position,
+                 size_t bytes);
 void apply_history(struct engine_state *st, const struct record_history *r, uint64_t position,
                    size_t bytes);
 void apply_cleaned(struct engine_state *st);
@@ -176,16 +284,67 @@ struct extra *extra_at(const struct engine_state *st, uint32_t i);
 const struct extra *slot_extra(const struct engine_state *st, const struct slot *s);
 struct extra *slot_need_extra(struct engine_state *st, struct slot *s);
 void slot_drop_extra(struct engine_state *st, struct slot *s);
+struct letter *letter_at(const struct engine_state *st, uint32_t i);
+/* NULL when it never died */
+struct letter *slot_letter(const struct engine_state *st, const struct slot *s);
+struct letter *slot_need_letter(struct engine_state *st, uint32_t slot);
 struct message_image slot_image(const struct engine_state *st, const struct slot *s);
+
+/* -- the dead of a cause group (dead.c), by (died_at, dead_seq) -------------------------------- */
+
+void dead_add(struct engine_state *st, struct group *g, uint32_t letter);
+void dead_remove(struct engine_state *st, struct group *g, uint32_t letter);
+uint32_t dead_first(const struct engine_state *st, const struct group *g);
+uint32_t dead_last(const struct engine_state *st, const struct group *g);
+/* The nearest above, or below, a place; 0 = none. */
+uint32_t dead_above(const struct engine_state *st, const struct group *g, struct letter_place p);
+uint32_t dead_below(const struct engine_state *st, const struct group *g, struct letter_place p);
+
+/* -- cause groups (group_table.c) -------------------------------------------------------------- */
+
+struct group *group_at(const struct engine_state *st, uint32_t place);
+struct group *group_by_number(const struct engine_state *st, uint32_t number); /* or NULL */
+/* Of this queue (place), or of any that has a name when it is 0; NULL = none. */
+struct group *group_by_key(const struct engine_state *st, uint64_t key, uint32_t queue);
+/* The group a record of that queue speaks of; made without an image when it is not there yet. */
+struct group *group_of_record(struct engine_state *st, uint32_t number, struct queue *q);
+/* One more death at that time. */
+void group_count_death(struct group *g, int64_t at, uint8_t version);
+void group_window(const struct group *g, int64_t now, uint64_t *ret_hour, uint64_t *ret_day);
+bool group_is_empty(const struct group *g);                  /* no letter names it */
+void group_remove(struct engine_state *st, struct group *g); /* it is empty */
+void groups_release(struct engine_state *st);
+
+/* -- jobs (job_table.c) ------------------------------------------------------------------------ */
+
+struct job *job_by_number(const struct engine_state *st, uint32_t number); /* or NULL */
+struct job *job_of_record(struct engine_state *st, uint32_t number);
+bool job_has_ended(const struct job *j); /* done or cancelled */
+/* What an event of a message counts in its job (a function of the record alone). */
+void job_count_event(struct engine_state *st, const struct record_state *r);
+void job_count_gone(struct engine_state *st, const struct record_gone *r);
+/* Adds a letter to those of a job that is loaded. */
+void job_push_id(struct job *j, uint64_t id);
+/* There may be something to decide: engine_tick looks at it. */
+void job_wake(struct engine_state *st, struct job *j);
+void jobs_release(struct engine_state *st);
+
+/* -- the audit (audit_table.c) ----------------------------------------------------------------- */
+
+const struct audit_place *audit_at(const struct engine_state *st, uint64_t number); /* or NULL */
+void audit_release(struct engine_state *st);
 
 /* -- ordered sets (sets.c): treaps through the slots' own links ------------------------------ */
 
 void set_add(struct engine_state *st, struct queue *q, enum set set, uint32_t i);
 void set_remove(struct engine_state *st, struct queue *q, enum set set, uint32_t i);
 uint32_t set_first(const struct engine_state *st, const struct queue *q, enum set set);
-/* The first one whose key is above that of (priority, id); priority counts in SET_READY only. */
+/* The first one whose key is above that of (line, id); the line counts in SET_READY only. */
 uint32_t set_after(const struct engine_state *st, const struct queue *q, enum set set,
-                   unsigned priority, uint64_t id);
+                   unsigned line, uint64_t id);
+/* In SET_READY: 0 goes first; those behind come after all others, each by falling priority. */
+#define LINES (2 * (PRIORITY_MAX + 1))
+unsigned slot_line(const struct slot *s);
 
 /* -- where a slot belongs (place.c): counts, sets and timers following its image ------------- */
 
@@ -196,6 +355,8 @@ void slot_detach(struct engine_state *st, uint32_t i);
  * retention. */
 void slot_end_aside(struct engine_state *st, uint32_t i);
 void queue_plan_upkeep(struct engine_state *st, struct queue *q);
+/* A letter that died at that time is there: retention may be due for it. */
+void queue_plan_dead(struct queue *q, int64_t died_at);
 
 /* -- queues (queue_table.c) ------------------------------------------------------------------ */
 
@@ -203,6 +364,9 @@ struct queue *queue_at(const struct engine_state *st, uint32_t place);
 struct queue *queue_by_number(const struct engine_state *st, uint64_t number);
 struct queue *queue_by_name(const struct engine_state *st, struct span name);
 struct queue *queue_new(struct engine_state *st, uint64_t number); /* nameless */
+/* The queue a record speaks of. While the log is read its image may still be to come: it is
+ * nameless until then. */
+struct queue *queue_of_record(struct engine_state *st, uint64_t number);
 void queue_set_name(struct engine_state *st, struct queue *q, struct span name);
 /* its name is free; it stays until its messages are gone */
 void queue_lose_name(struct engine_state *st, struct queue *q);
@@ -229,3 +393,4 @@ void keys_forget_all(struct engine_state *st, struct queue *q);
 
 /* Owners in the timer heap. */
 #define TIMER_OF_QUEUE 0x80000000U
+#define TIMER_OF_JOB 0x40000000U

@@ -1,5 +1,5 @@
 /* Slow looks at the whole state, for tests and tools. */
-#include "engine/engine_int.h"
+#include "engine/verify.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,14 +23,58 @@ static uint64_t sum_messages(const struct engine *e, const struct queue *q) {
         for (uint32_t i = set_first(&e->st, q, set); i;) {
             const struct slot *s = slot_at(&e->st, i);
             sum += sum_message(e, s, 1);
-            i = set_after(&e->st, q, set, s->priority, s->id);
+            i = set_after(&e->st, q, set, slot_line(s), s->id);
         }
     return sum;
 }
 
+static uint64_t sum_spans(const struct span *spans, size_t n, uint64_t sum) {
+    for (size_t i = 0; i < n; i++)
+        sum = hash64(spans[i], sum);
+    return sum;
+}
+
+/* Groups lie in any order: their sums are added up. */
+static uint64_t sum_groups(const struct engine *e) {
+    uint64_t sum = 0;
+    for (uint32_t i = 1; i <= e->st.group_count; i++) {
+        const struct group *g = e->st.groups[i];
+        if (!g)
+            continue;
+        struct record_group image = g->image;
+        image.group = g->number;
+        uint8_t meta[RECORD_META_MAX];
+        struct span spans[GROUP_SPANS];
+        size_t n = record_group_spans(&image, spans);
+        uint64_t one = hash64(span_of(meta, record_group_put(meta, &image)), 2);
+        uint64_t counts[3] = {g->count, g->open, g->discarded};
+        sum += hash64(span_of(counts, sizeof counts), sum_spans(spans, n, one));
+    }
+    return sum;
+}
+
+static uint64_t sum_jobs(const struct engine *e) {
+    uint64_t sum = 3;
+    for (uint32_t i = 0; i < e->st.job_count; i++) {
+        struct record_job image = e->st.jobs[i]->image;
+        image.job = e->st.jobs[i]->number;
+        uint8_t meta[RECORD_META_MAX];
+        struct span spans[JOB_SPANS];
+        size_t n = record_job_spans(&image, spans);
+        sum = hash64(span_of(meta, record_job_put(meta, &image)), sum);
+        sum = sum_spans(spans, n, sum);
+    }
+    return sum;
+}
+
 uint64_t engine_checksum(const struct engine *e) {
-    struct record_engine all = {
-        .next_id = e->st.next_id, .next_queue = e->st.next_queue, .deleted = e->st.deleted};
+    struct record_engine all = {.next_id = e->st.next_id,
+                                .next_queue = e->st.next_queue,
+                                .next_dead_seq = e->st.next_dead_seq,
+                                .next_audit = e->st.next_audit,
+                                .next_group = e->st.next_group,
+                                .next_job = e->st.next_job,
+                                .deleted = e->st.deleted};
     uint8_t meta[RECORD_META_MAX];
     uint64_t sum = hash64(span_of(meta, record_engine_put(meta, &all)), 0);
     for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer) {
@@ -40,7 +84,8 @@ uint64_t engine_checksum(const struct engine *e) {
         uint64_t messages = sum_messages(e, q);
         sum = hash64(span_of(&messages, sizeof messages), sum);
     }
-    return sum;
+    uint64_t more[4] = {sum_groups(e), sum_jobs(e), e->st.audit.first, e->st.audit.count};
+    return hash64(span_of(more, sizeof more), sum);
 }
 
 /* -- the recount ----------------------------------------------------------------------------- */
@@ -50,20 +95,6 @@ struct recount {
     uint64_t bytes[STATE_COUNT];
     uint64_t ready, live_bytes, messages, timers;
 };
-
-struct complaint {
-    char *text;
-    size_t bytes;
-};
-
-__attribute__((format(printf, 2, 3))) static bool complain(const struct complaint *c,
-                                                           const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(c->text, c->bytes, format, args);
-    va_end(args);
-    return false;
-}
 
 static bool verify_set(const struct engine *e, const struct queue *q, enum set set,
                        struct recount *r, const struct complaint *c) {
@@ -83,7 +114,7 @@ static bool verify_set(const struct engine *e, const struct queue *q, enum set s
         r->live_bytes += slot_record_bytes(s) + x->history_bytes;
         r->messages++;
         r->timers += x->timer != 0;
-        i = set_after(&e->st, q, set, s->priority, s->id);
+        i = set_after(&e->st, q, set, slot_line(s), s->id);
     }
     return true;
 }
@@ -120,6 +151,10 @@ bool engine_verify(const struct engine *e, char *text, size_t text_bytes) {
     for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer)
         if (!verify_queue(e, queue_at(&e->st, i), &all, &c))
             return false;
+    if (!verify_letters(e, &c))
+        return false;
+    all.live_bytes += triage_live_bytes(e);
+    all.timers += job_timers(e);
     if (all.messages != e->st.messages)
         return complain(&c, "there are %llu messages, and %llu in queues",
                         (unsigned long long)e->st.messages, (unsigned long long)all.messages);

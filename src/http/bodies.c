@@ -17,22 +17,20 @@ static bool check_object(const struct json *v, bool may_be_absent, const char *f
     return false;
 }
 
-/* -- enqueue --------------------------------------------------------------------------------- */
+/* -- payload and headers --------------------------------------------------------------------- */
 
 /* Numbers of headers grow when they are written out again (9e14), by less than a factor of five. */
 enum { BYTES_FACTOR = 8 };
 
-void enqueue_body_init(struct enqueue_body *b, size_t body_bytes_max) {
-    buf_init(&b->bytes, BYTES_FACTOR * body_bytes_max + 1024);
+size_t content_bytes_max(size_t body_bytes_max) {
+    return BYTES_FACTOR * body_bytes_max + 1024;
 }
 
-void enqueue_body_release(struct enqueue_body *b) {
-    buf_release(&b->bytes);
-}
-
-static void read_payload(struct enqueue_body *b, size_t i, const struct fields *f) {
+static void read_payload(struct content *c, const struct fields *f, struct buf *bytes) {
     const struct json *text = json_get(f->object, "payload");
     const struct json *base64 = json_get(f->object, "payload_base64");
+    if (base64 != NULL && json_is(text, JSON_NULL))
+        text = NULL; /* as a message object has it */
     if (text == NULL && base64 == NULL) {
         field_error_add(f->errors, f->prefix, "payload", "required", "is required");
         return;
@@ -43,23 +41,23 @@ static void read_payload(struct enqueue_body *b, size_t i, const struct fields *
         return;
     }
     if (text != NULL) {
-        b->items[i].payload = field_string(f, "payload", SIZE_MAX);
+        c->payload = field_string(f, "payload", SIZE_MAX);
         return;
     }
     struct span encoded = field_string(f, "payload_base64", SIZE_MAX);
     if (encoded.p == NULL)
         return;
-    size_t at = b->bytes.n;
-    if (base64_decode(encoded, &b->bytes) != OK) {
+    size_t at = bytes->n;
+    if (base64_decode(encoded, bytes) != OK) {
         field_error_add(f->errors, f->prefix, "payload_base64", "bad_encoding",
                         "must be base64 (RFC 4648) with padding");
         return;
     }
-    b->places[i].payload_at = at + 1;
-    b->items[i].payload.n = b->bytes.n - at;
+    c->payload_at = at + 1;
+    c->payload.n = bytes->n - at;
 }
 
-static void read_headers(struct enqueue_body *b, size_t i, const struct fields *f) {
+static void read_headers(struct content *c, const struct fields *f, struct buf *bytes) {
     const struct json *headers = json_get(f->object, "headers");
     if (headers == NULL)
         return;
@@ -69,17 +67,51 @@ static void read_headers(struct enqueue_body *b, size_t i, const struct fields *
     }
     if (json_count(headers) == 0)
         return;
-    size_t at = b->bytes.n;
-    json_dump(headers, &b->bytes);
-    size_t n = b->bytes.n - at;
+    size_t at = bytes->n;
+    json_dump(headers, bytes);
+    size_t n = bytes->n - at;
     if (n > LIMIT_HEADERS) {
-        b->bytes.n = at;
+        bytes->n = at;
         field_error_add(f->errors, f->prefix, "headers", "too_long",
                         "must be at most %d bytes as JSON", LIMIT_HEADERS);
         return;
     }
-    b->places[i].headers_at = at + 1;
-    b->items[i].headers.n = n;
+    c->headers_at = at + 1;
+    c->headers.n = n;
+}
+
+void content_read(struct content *c, const struct fields *f, struct buf *bytes) {
+    *c = (struct content){0};
+    buf_reserve(bytes, 1); /* places count from memory that is there, also when nothing is in it */
+    read_payload(c, f, bytes);
+    read_headers(c, f, bytes);
+}
+
+void content_place(struct content *c, const struct buf *bytes) {
+    if (c->payload_at != 0)
+        c->payload.p = bytes->p + c->payload_at - 1;
+    if (c->headers_at != 0)
+        c->headers.p = bytes->p + c->headers_at - 1;
+}
+
+bool content_is_too_large(const struct content *c, const char *prefix, size_t payload_bytes_max,
+                          struct field_errors *errors) {
+    if (c->payload.n <= payload_bytes_max)
+        return false;
+    errors->count = 0;
+    field_error_add(errors, prefix, "payload", "too_long", "must be at most %zu bytes",
+                    payload_bytes_max);
+    return true;
+}
+
+/* -- enqueue --------------------------------------------------------------------------------- */
+
+void enqueue_body_init(struct enqueue_body *b, size_t body_bytes_max) {
+    buf_init(&b->bytes, content_bytes_max(body_bytes_max));
+}
+
+void enqueue_body_release(struct enqueue_body *b) {
+    buf_release(&b->bytes);
 }
 
 static struct span read_idempotency_key(const struct fields *f, struct span header_key) {
@@ -110,15 +142,13 @@ static void read_item(struct enqueue_body *b, size_t i, const struct fields *f,
         "key",     "headers",        "idempotency_key", NULL};
     struct message_new *m = &b->items[i];
     *m = (struct message_new){0};
-    b->places[i].payload_at = b->places[i].headers_at = 0;
 
-    read_payload(b, i, f);
+    content_read(&b->contents[i], f, &b->bytes);
     m->max_retries = (uint8_t)field_int(f, "max_retries", 1, LIMIT_RETRIES, 0);
     m->priority = (uint8_t)field_int(f, "priority", 0, PRIORITY_MAX, 0);
     m->delay_ms = read_seconds(f, "delay_seconds", 0, LIMIT_DELAY_SECONDS);
     m->ttl_ms = read_seconds(f, "ttl_seconds", 1, LIMIT_DELAY_SECONDS);
     m->key = field_string(f, "key", LIMIT_KEY);
-    read_headers(b, i, f);
     m->idempotency_key = read_idempotency_key(f, header_key);
     fields_known(f, names);
 }
@@ -126,22 +156,10 @@ static void read_item(struct enqueue_body *b, size_t i, const struct fields *f,
 /* `bytes` moved while it grew: the spans into it are set when it is complete. */
 static void set_places(struct enqueue_body *b) {
     for (size_t i = 0; i < b->count; i++) {
-        if (b->places[i].payload_at != 0)
-            b->items[i].payload.p = b->bytes.p + b->places[i].payload_at - 1;
-        if (b->places[i].headers_at != 0)
-            b->items[i].headers.p = b->bytes.p + b->places[i].headers_at - 1;
+        content_place(&b->contents[i], &b->bytes);
+        b->items[i].payload = b->contents[i].payload;
+        b->items[i].headers = b->contents[i].headers;
     }
-}
-
-/* True when it is over the limit; then that is the only error. */
-static bool is_payload_too_large(const struct enqueue_body *b, size_t i, const char *prefix,
-                                 size_t payload_bytes_max, struct field_errors *errors) {
-    if (b->items[i].payload.n <= payload_bytes_max)
-        return false;
-    errors->count = 0;
-    field_error_add(errors, prefix, "payload", "too_long", "must be at most %zu bytes",
-                    payload_bytes_max);
-    return true;
 }
 
 static enum body_verdict read_batch(struct enqueue_body *b, const struct json *v,
@@ -169,7 +187,7 @@ static enum body_verdict read_batch(struct enqueue_body *b, const struct json *v
         }
         struct fields f = {.object = item, .prefix = prefix, .errors = errors};
         read_item(b, i, &f, span_of(NULL, 0));
-        if (is_payload_too_large(b, i, prefix, limits->payload_bytes_max, errors))
+        if (content_is_too_large(&b->contents[i], prefix, limits->payload_bytes_max, errors))
             return BODY_TOO_LARGE;
     }
     return errors->count == 0 ? BODY_GOOD : BODY_INVALID;
@@ -179,8 +197,6 @@ enum body_verdict enqueue_body_read(struct enqueue_body *b, const struct json *v
                                     const struct enqueue_limits *limits,
                                     struct field_errors *errors) {
     buf_clear(&b->bytes);
-    buf_reserve(&b->bytes,
-                1); /* places count from memory that is there, also when nothing is in it */
     b->count = 0;
     enum body_verdict verdict;
     if (json_is(v, JSON_ARRAY)) {
@@ -195,9 +211,9 @@ enum body_verdict enqueue_body_read(struct enqueue_body *b, const struct json *v
         b->count = 1;
         struct fields f = {.object = v, .prefix = "", .errors = errors};
         read_item(b, 0, &f, limits->header_key);
-        verdict = is_payload_too_large(b, 0, "", limits->payload_bytes_max, errors) ? BODY_TOO_LARGE
-                  : errors->count == 0                                              ? BODY_GOOD
-                                                                                    : BODY_INVALID;
+        if (content_is_too_large(&b->contents[0], "", limits->payload_bytes_max, errors))
+            return BODY_TOO_LARGE;
+        verdict = errors->count == 0 ? BODY_GOOD : BODY_INVALID;
     }
     if (verdict == BODY_GOOD)
         set_places(b);
@@ -233,8 +249,9 @@ void claim_body_read(struct claim_body *b, const struct json *v, const char *pre
 /* What each action takes; the first two are for the items of a batch alone. */
 static const char *const *names_of(enum settle_action action, bool is_item) {
     static const char *const succeed[] = {"id", "action", "lease", NULL};
-    static const char *const fail[] = {"id",          "action", "lease",     "error",
-                                       "error_class", "detail", "permanent", "retry_after_seconds",
+    static const char *const fail[] = {"id",          "action",      "lease",
+                                       "error",       "error_class", "detail",
+                                       "fingerprint", "permanent",   "retry_after_seconds",
                                        NULL};
     static const char *const release[] = {"id", "action", "lease", "delay_seconds", NULL};
     static const char *const extend[] = {"id", "action", "lease", "lease_seconds", NULL};
@@ -267,6 +284,7 @@ static struct settle read_settle(const struct fields *f, enum settle_action acti
         s.error = field_string(f, "error", SIZE_MAX);
         s.error_class = field_string(f, "error_class", SIZE_MAX);
         s.detail = field_string(f, "detail", SIZE_MAX);
+        s.fingerprint = field_string(f, "fingerprint", SIZE_MAX);
         s.permanent = field_bool(f, "permanent", false);
         s.delay_ms = read_seconds(f, "retry_after_seconds", 0, LIMIT_DELAY_SECONDS);
         break;
@@ -343,13 +361,6 @@ void settle_body_read(struct settle_body *b, const struct json *v, struct field_
     b->has_claim = claim != NULL;
     if (b->has_claim && check_object(claim, false, "claim", errors))
         claim_body_read(&b->claim, claim, "claim.", errors);
-}
-
-void no_members_read(const struct json *v, struct field_errors *errors) {
-    static const char *const none[] = {NULL};
-    const struct fields f = {.object = v, .prefix = "", .errors = errors};
-    fields_known(&f, none);
-    check_object(v, true, "body", errors);
 }
 
 /* -- lease tokens ---------------------------------------------------------------------------- */

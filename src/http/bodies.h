@@ -18,6 +18,26 @@ enum body_verdict {
     BODY_TOO_LARGE, /* a payload is over the limit, the first of errors says which: 413 */
 };
 
+/* -- payload and headers --------------------------------------------------------------------- */
+
+/* What a message carries. The spans borrow from the JSON tree, and from a buffer that may move while
+ * more is read into it: of those there are places first. */
+struct content {
+    struct span payload, headers;
+    size_t payload_at, headers_at; /* in the buffer, +1; 0: not there */
+};
+
+/* How large that buffer may be for a body of so many bytes. */
+size_t content_bytes_max(size_t body_bytes_max);
+/* Reads payload or payload_base64, one of them required, and headers; appends what is decoded to
+ * `bytes`. Errors are added. */
+void content_read(struct content *c, const struct fields *f, struct buf *bytes);
+/* Sets the spans, when `bytes` is complete. */
+void content_place(struct content *c, const struct buf *bytes);
+/* True when its payload is over the limit; then that is the only error. */
+bool content_is_too_large(const struct content *c, const char *prefix, size_t payload_bytes_max,
+                          struct field_errors *errors);
+
 /* -- enqueue --------------------------------------------------------------------------------- */
 
 struct enqueue_limits {
@@ -30,10 +50,8 @@ struct enqueue_body {
     bool is_batch;
     size_t count;
     struct message_new items[LIMIT_BATCH];
-    struct buf bytes; /* decoded payloads, headers as text */
-    struct {
-        size_t payload_at, headers_at; /* in `bytes`, +1; 0: not there */
-    } places[LIMIT_BATCH];
+    struct content contents[LIMIT_BATCH];
+    struct buf bytes;
 };
 
 void enqueue_body_init(struct enqueue_body *b, size_t body_bytes_max);
@@ -69,9 +87,6 @@ struct settle_body {
 };
 
 void settle_body_read(struct settle_body *b, const struct json *v, struct field_errors *errors);
-
-/* A body that may only be absent or {}. */
-void no_members_read(const struct json *v, struct field_errors *errors);
 
 /* -- lease tokens ---------------------------------------------------------------------------- */
 

@@ -41,6 +41,36 @@ bool call_body(struct call *c, bool is_required, struct json **ret_json) {
     return true;
 }
 
+bool call_actor(struct call *c, struct span *ret_actor) {
+    struct span actor = c->request->actor;
+    if (actor.p == NULL) {
+        *ret_actor = span_str(c->server->token != NULL ? c->server->token_name : "anonymous");
+        return true;
+    }
+    struct field_errors *errors = &c->http->errors;
+    if (!span_is_utf8(actor))
+        field_error_add(errors, "", "Nixie-Actor", "bad_encoding", "must be UTF-8");
+    else if (actor.n == 0 || actor.n > LIMIT_ACTOR)
+        field_error_add(errors, "", "Nixie-Actor", actor.n == 0 ? "out_of_range" : "too_long",
+                        "must be 1 to %d bytes", LIMIT_ACTOR);
+    *ret_actor = actor;
+    return call_is_valid(c);
+}
+
+struct filter *call_filter(struct call *c, struct span text, const char *field,
+                           enum filter_scope scope) {
+    struct field_errors *errors = &c->http->errors;
+    if (!span_is_utf8(text)) {
+        field_error_add(errors, "", field, "bad_encoding", "must be UTF-8");
+        return NULL;
+    }
+    struct filter_error error;
+    struct filter *filter = filter_parse(text, scope, c->now, &error);
+    if (filter == NULL)
+        field_error_add_at(errors, field, "bad_filter", error.at, error.bytes, error.text);
+    return filter;
+}
+
 bool call_is_valid(struct call *c) {
     if (c->http->errors.count == 0)
         return true;
@@ -128,10 +158,22 @@ static bool read_queue(struct call *c, struct span encoded) {
     return call_is_valid(c);
 }
 
-static bool read_id(struct call *c, struct span text) {
-    if (number_parse(text, LIMIT_ID, &c->id) && c->id > 0)
+static bool read_id(struct call *c, struct span text, bool is_job) {
+    if (number_parse(text, is_job ? UINT32_MAX : LIMIT_ID, &c->id) && c->id > 0)
         return true;
-    reply_error(&c->reply, ERR_NO_MESSAGE);
+    reply_error(&c->reply, is_job ? ERR_NO_JOB : ERR_NO_MESSAGE);
+    return false;
+}
+
+/* No route has both a queue and a key: they share the memory of a name. */
+static bool read_key(struct call *c, struct span encoded) {
+    struct buf *name = &c->http->name;
+    buf_clear(name);
+    if (percent_decode(encoded, false, name)) {
+        c->key = buf_span(name);
+        return true;
+    }
+    reply_error(&c->reply, ERR_NO_GROUP);
     return false;
 }
 
@@ -157,7 +199,9 @@ static const struct route *find_route(struct call *c) {
     }
     if (m.queue.n > 0 && !read_queue(c, m.queue))
         return NULL;
-    if (m.has_id && !read_id(c, m.id))
+    if (m.has_id && !read_id(c, m.id, m.is_job))
+        return NULL;
+    if (m.key.n > 0 && !read_key(c, m.key))
         return NULL;
     return m.route;
 }

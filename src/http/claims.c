@@ -19,6 +19,17 @@ static void put_messages(struct http *h, struct reply *r, struct span queue, con
     }
 }
 
+/* Where there was nothing to claim, whether that is because the queue is paused. */
+static void put_paused(struct http *h, struct reply *r, struct span queue) {
+    struct queue_view q;
+    if (engine_queue_brief(h->server->engine, queue, &q) != OK || q.paused_at == 0)
+        return;
+    buf_add_str(r->body, ",\"paused\":");
+    struct json_writer w;
+    json_writer_init(&w, r->body);
+    view_paused(&q, &w);
+}
+
 void claim_reply(struct http *h, struct reply *r, struct span queue, enum claim_shape shape,
                  const uint64_t *ids, size_t n, int64_t now) {
     const char *is_claimed = n > 0 ? "true" : "false";
@@ -26,19 +37,21 @@ void claim_reply(struct http *h, struct reply *r, struct span queue, enum claim_
     case CLAIM_ONE:
         buf_printf(r->body, "{\"claimed\":%s,\"message\":%s", is_claimed, n > 0 ? "" : "null");
         put_messages(h, r, queue, ids, n, now);
-        buf_add_byte(r->body, '}');
         break;
     case CLAIM_MANY:
         buf_printf(r->body, "{\"claimed\":%s,\"messages\":[", is_claimed);
         put_messages(h, r, queue, ids, n, now);
-        buf_add_str(r->body, "]}");
+        buf_add_byte(r->body, ']');
         break;
     case CLAIM_AFTER_SETTLE:
         buf_add_str(r->body, ",\"messages\":[");
         put_messages(h, r, queue, ids, n, now);
-        buf_add_str(r->body, "]}");
+        buf_add_byte(r->body, ']');
         break;
     }
+    if (n == 0)
+        put_paused(h, r, queue);
+    buf_add_byte(r->body, '}');
 }
 
 void claim_reply_error(struct reply *r, enum claim_shape shape, enum err e) {

@@ -25,13 +25,14 @@ struct http {
      * long that then waits for the disk. */
     struct buf body;    /* of its reply */
     struct buf scratch; /* its query, decoded */
-    struct buf name;    /* its queue, decoded */
+    struct buf name;    /* its queue or key, decoded */
     struct field_errors errors;
     struct enqueue_body enqueue;
     struct settle_body settle;
     union {
         struct enqueued enqueued[LIMIT_BATCH];
         enum err results[LIMIT_BATCH];
+        enum imported imported[LIMIT_BATCH];
     };
     uint64_t ids[LIMIT_BATCH];
 };
@@ -43,7 +44,8 @@ struct call {
     struct connection *connection;
     const struct request *request;
     struct span queue; /* of the path, decoded */
-    uint64_t id;       /* of the path */
+    uint64_t id;       /* of the path: a message's or a job's */
+    struct span key;   /* of the path: a cause group's, decoded */
     int64_t now;
     struct reply reply;
     bool is_stateful; /* the engine was asked: what the reply says must be on disk first */
@@ -53,6 +55,10 @@ struct call {
 /* The engine, which is only reached through here. */
 struct engine *call_engine(struct call *c);
 
+/* Who makes the request: the header Nixie-Actor, else the name of the token, else "anonymous";
+ * UTF-8, at most LIMIT_ACTOR bytes. False when the reply is set (422): ill-formed or too long. */
+bool call_actor(struct call *c, struct span *ret_actor);
+
 /* The request's body as JSON. False when the reply is set: malformed, or missing where it is
  * required. An empty body is NULL where it is not. The caller frees it. */
 bool call_body(struct call *c, bool is_required, struct json **ret_json);
@@ -60,6 +66,15 @@ bool call_body(struct call *c, bool is_required, struct json **ret_json);
 /* Sets the 422 when there are errors in http->errors (cleared before each handler); true when there
  * are none. */
 bool call_is_valid(struct call *c);
+
+/* Replies with a message of the queue of the path as it is now; `flags` are those of view.h. */
+void call_show(struct call *c, uint64_t id, unsigned flags);
+/* Replies with the error of a verb on the message of the path; in a wrong state it says in which. */
+void call_refuse_verb(struct call *c, enum err e);
+/* Parses a filter; NULL when it is ill-formed, with an error on `field` that says where. The caller
+ * frees it. */
+struct filter *call_filter(struct call *c, struct span text, const char *field,
+                           enum filter_scope scope);
 
 /* Answers one request: sets its reply, or makes it a waiter. */
 void call_dispatch(struct call *c);
@@ -78,6 +93,7 @@ void http_trim(struct http *h);
 void handle_enqueue(struct call *c);
 void handle_list(struct call *c);
 void handle_message(struct call *c);
+void handle_any_message(struct call *c); /* by its id alone */
 void handle_payload(struct call *c);
 void handle_attempts(struct call *c);
 
@@ -89,10 +105,40 @@ void handle_succeed(struct call *c);
 void handle_fail(struct call *c);
 void handle_release(struct call *c);
 void handle_extend(struct call *c);
-void handle_replay(struct call *c);
 void handle_settle(struct call *c);
 
+/* letter.c: one dead letter */
+void handle_replay(struct call *c);
+void handle_edit(struct call *c);
+void handle_discard(struct call *c);
+void handle_undiscard(struct call *c);
+
+/* letters.c: finding, taking in */
+void handle_dead(struct call *c);
+void handle_dead_import(struct call *c);
+
+/* groups.c */
+void handle_groups(struct call *c);
+void handle_group(struct call *c);
+void handle_group_change(struct call *c);
+
+/* jobs.c */
+void handle_redrive(struct call *c); /* POST /redrives */
+void handle_redrives(struct call *c);
+void handle_redrive_read(struct call *c);
+void handle_redrive_change(struct call *c);
+void handle_discards_post(struct call *c);
+void handle_discards(struct call *c);
+void handle_discards_read(struct call *c);
+void handle_discards_change(struct call *c);
+void handle_purge(struct call *c);
+
+/* audit.c */
+void handle_audit(struct call *c);
+
 /* queues.c */
+void handle_queue_pause(struct call *c);
+void handle_queue_resume(struct call *c);
 void handle_queues(struct call *c);
 void handle_queue(struct call *c);
 void handle_queue_put(struct call *c);

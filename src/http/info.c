@@ -13,6 +13,16 @@ void handle_root(struct call *c) {
     json_begin(&w, '{');
     json_name(&w, "queues");
     json_put_str(&w, "/queues");
+    json_name(&w, "dead");
+    json_put_str(&w, "/dead");
+    json_name(&w, "groups");
+    json_put_str(&w, "/groups");
+    json_name(&w, "redrives");
+    json_put_str(&w, "/redrives");
+    json_name(&w, "discards");
+    json_put_str(&w, "/discards");
+    json_name(&w, "audit");
+    json_put_str(&w, "/audit");
     json_name(&w, "openapi");
     json_put_str(&w, "/openapi.json");
     json_name(&w, "metrics");

@@ -1,19 +1,33 @@
 #include "http/front.h"
 #include "http/query.h"
+#include "http/story.h"
 #include "http/view.h"
 
 #include <assert.h>
+#include <inttypes.h>
 
-static void reply_message(struct call *c, uint64_t id, unsigned flags) {
-    struct message_view m;
-    enum err e = engine_message(call_engine(c), c->queue, id, &m);
-    if (e != OK) {
-        reply_error(&c->reply, e);
-        return;
-    }
+static void reply_view(struct call *c, const struct message_view *m, unsigned flags) {
     struct json_writer w;
     json_writer_init(&w, c->reply.body);
-    view_message(&m, flags, c->now, &w);
+    view_message(m, flags, c->now, &w);
+}
+
+void call_show(struct call *c, uint64_t id, unsigned flags) {
+    struct message_view m;
+    enum err e = engine_message(call_engine(c), c->queue, id, &m);
+    if (e == OK)
+        reply_view(c, &m, flags);
+    else
+        reply_error(&c->reply, e);
+}
+
+void call_refuse_verb(struct call *c, enum err e) {
+    enum state state;
+    if (e == ERR_WRONG_STATE && engine_message_state(call_engine(c), c->queue, c->id, &state) == OK)
+        reply_problem(&c->reply, problem_of(e).status, problem_of(e).title,
+                      "message %" PRIu64 " is %s", c->id, state_name(state));
+    else
+        reply_error(&c->reply, e);
 }
 
 /* -- enqueue --------------------------------------------------------------------------------- */
@@ -48,7 +62,7 @@ static void enqueue(struct call *c, const struct enqueue_body *body) {
         reply_batch(c, h->enqueued, body->count);
     } else {
         c->reply.status = h->enqueued[0].duplicate ? 200 : 201;
-        reply_message(c, h->enqueued[0].id, 0);
+        call_show(c, h->enqueued[0].id, 0);
     }
 }
 
@@ -61,7 +75,7 @@ static void forgive_repeated(struct call *c) {
     if (engine_key_find(call_engine(c), c->now, c->queue, key, &id) != OK)
         return;
     reply_init(&c->reply, c->reply.body);
-    reply_message(c, id, 0);
+    call_show(c, id, 0);
 }
 
 void handle_enqueue(struct call *c) {
@@ -98,7 +112,16 @@ void handle_enqueue(struct call *c) {
 /* -- reading --------------------------------------------------------------------------------- */
 
 void handle_message(struct call *c) {
-    reply_message(c, c->id, VIEW_DETAIL);
+    call_show(c, c->id, VIEW_DETAIL);
+}
+
+void handle_any_message(struct call *c) {
+    struct message_view m;
+    if (engine_letter(call_engine(c), c->id, &m) == OK)
+        reply_view(c, &m, VIEW_DETAIL);
+    else
+        reply_problem(&c->reply, 404, problem_of(ERR_NO_MESSAGE).title,
+                      "there is no message of that id in any queue");
 }
 
 void handle_payload(struct call *c) {
@@ -112,39 +135,25 @@ void handle_payload(struct call *c) {
     buf_add_span(c->reply.body, m.payload);
 }
 
-/* A story is bounded by what cleaning carries on, but a young one may be longer: the newest lines
- * of an endless one are left out. */
-enum { STORY_BYTES_MAX = 4 * LIMIT_REPLY };
-
-struct story {
-    struct json_writer w;
-    uint64_t count;
-};
-
-static void put_entry(void *ctx, const struct history_entry *entry) {
-    struct story *story = ctx;
-    if (story->w.out->n > STORY_BYTES_MAX)
-        return;
-    view_history(entry, &story->w);
-    story->count++;
-}
-
 void handle_attempts(struct call *c) {
-    struct story story = {0};
-    struct json_writer *w = &story.w;
-    json_writer_init(w, c->reply.body);
-    json_begin(w, '{');
-    json_name(w, "attempts");
-    json_begin(w, '[');
-    enum err e = engine_history(call_engine(c), c->queue, c->id, put_entry, &story);
+    struct message_view m;
+    enum err e = engine_message(call_engine(c), c->queue, c->id, &m);
     if (e != OK) {
         reply_error(&c->reply, e);
         return;
     }
-    json_end(w, ']');
-    json_name(w, "count");
-    json_put_u64(w, story.count);
-    json_end(w, '}');
+    uint32_t total = m.deliveries, omitted = 0;
+    uint64_t count = 0;
+    struct json_writer w;
+    json_writer_init(&w, c->reply.body);
+    json_begin(&w, '{');
+    json_name(&w, "attempts");
+    e = story_write(call_engine(c), c->queue, c->id, 0, &w, &count, &omitted);
+    assert(e == OK); /* it was read a moment ago */
+    view_number(&w, "count", count);
+    view_number(&w, "attempts_total", total);
+    view_number(&w, "attempts_omitted", omitted);
+    json_end(&w, '}');
 }
 
 /* -- list ------------------------------------------------------------------------------------ */
@@ -154,10 +163,10 @@ static int read_status(struct span value, struct field_errors *errors) {
         return -1;
     int state = state_parse(value);
     if (state == STATE_PENDING || state == STATE_PROCESSING || state == STATE_SUCCEEDED ||
-        state == STATE_DEAD)
+        state == STATE_DEAD || state == STATE_DISCARDED)
         return state;
     field_error_add(errors, "", "status", "out_of_range",
-                    "must be one of pending, processing, succeeded, dead");
+                    "must be one of pending, processing, succeeded, dead, discarded");
     return -1;
 }
 

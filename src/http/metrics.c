@@ -17,10 +17,7 @@ enum { QUEUES_SHOWN_MAX = 5000, NAMES_BYTES_MAX = 1024 * 1024 };
 
 struct numbers {
     size_t name_at, name_bytes; /* in `names`, escaped */
-    uint64_t count[STATE_COUNT];
-    uint64_t ready, bytes, deliveries, failures, deaths;
-    struct ledger ledger;
-    int64_t oldest_ready_at;
+    struct queue_view view;     /* its texts are not for use: they are the engine's */
     bool holds;
 };
 
@@ -72,29 +69,25 @@ static bool copy_queue(void *ctx, const struct queue_view *q) {
     struct numbers *n = &m->queues[m->count++];
     *n = (struct numbers){
         .name_at = m->names.n,
-        .ready = q->ready,
-        .bytes = q->bytes,
-        .deliveries = q->deliveries,
-        .failures = q->failures,
-        .deaths = q->deaths,
-        .ledger = q->ledger,
-        .oldest_ready_at = q->oldest_ready_at,
+        .view = *q,
         .holds = queue_view_holds(q),
     };
-    memcpy(n->count, q->count, sizeof n->count);
     add_escaped(&m->names, q->name);
     n->name_bytes = m->names.n - n->name_at;
     return true;
 }
 
+/* With a label of its own besides the queue, unless `label` is NULL. */
 static void put_sample(const struct metrics *m, const char *name, const struct numbers *n,
-                       const char *state, uint64_t value) {
+                       const char *label, const char *label_value, uint64_t value) {
     buf_add_str(m->out, name);
     buf_add_str(m->out, "{queue=\"");
     buf_add(m->out, m->names.p + n->name_at, n->name_bytes);
-    if (state != NULL) {
-        buf_add_str(m->out, "\",state=\"");
-        buf_add_str(m->out, state);
+    if (label != NULL) {
+        buf_add_str(m->out, "\",");
+        buf_add_str(m->out, label);
+        buf_add_str(m->out, "=\"");
+        buf_add_str(m->out, label_value);
     }
     buf_add_str(m->out, "\"} ");
     buf_add_u64(m->out, value);
@@ -108,53 +101,132 @@ static void put_states(const struct metrics *m) {
     put_head(m->out, name, "gauge", "Messages by state; succeeded: what retention still holds.");
     for (size_t i = 0; i < m->count; i++) {
         for (size_t s = 0; s < sizeof states / sizeof states[0]; s++)
-            put_sample(m, name, &m->queues[i], state_name(states[s]),
-                       m->queues[i].count[states[s]]);
+            put_sample(m, name, &m->queues[i], "state", state_name(states[s]),
+                       m->queues[i].view.count[states[s]]);
     }
 }
 
-static uint64_t oldest_age_s(const struct numbers *n, int64_t now) {
-    if (n->oldest_ready_at == 0 || n->oldest_ready_at >= now)
-        return 0;
-    return (uint64_t)(now - n->oldest_ready_at) / 1000;
+/* Of the time, in whole seconds; 0 when there is none. */
+static uint64_t age_s(int64_t since, int64_t now) {
+    return since == 0 || since >= now ? 0 : (uint64_t)(now - since) / 1000;
 }
+
+/* -- dead letters ---------------------------------------------------------------------------- */
+
+/* True when the reason has a series: the usual ones always, so that their first death is seen as an
+ * increase, the others once there was one. */
+static bool is_reason_shown(const struct queue_view *q, enum reason r) {
+    return r == REASON_MAX_RETRIES || r == REASON_PERMANENT || r == REASON_EXPIRED ||
+           r == REASON_LEASE_EXPIRED || q->deaths_by[r] > 0 || q->dead_by[r] > 0;
+}
+
+static void put_reasons(const struct metrics *m, const char *name, bool is_total) {
+    for (size_t i = 0; i < m->count; i++) {
+        const struct queue_view *q = &m->queues[i].view;
+        for (int r = REASON_NONE + 1; r < REASON_COUNT; r++) {
+            if (is_reason_shown(q, (enum reason)r))
+                put_sample(m, name, &m->queues[i], "reason", reason_name((enum reason)r),
+                           is_total ? q->deaths_by[r] : q->dead_by[r]);
+        }
+    }
+}
+
+static void put_outcomes(const struct metrics *m, const char *name) {
+    for (size_t i = 0; i < m->count; i++) {
+        const struct numbers *n = &m->queues[i];
+        put_sample(m, name, n, "outcome", "succeeded", n->view.redriven_succeeded);
+        put_sample(m, name, n, "outcome", "died_again", n->view.redriven_died);
+    }
+}
+
+/* Left out for a queue whose letters stay. */
+static void put_min_ttl(const struct metrics *m, const char *name) {
+    for (size_t i = 0; i < m->count; i++) {
+        int64_t expiry = m->queues[i].view.soonest_expiry;
+        if (expiry != 0)
+            put_sample(m, name, &m->queues[i], NULL, NULL,
+                       expiry > m->now ? (uint64_t)(expiry - m->now) / 1000 : 0);
+    }
+}
+
+static void put_dead(const struct metrics *m) {
+    const char *name = "nixie_dead_messages";
+    put_head(m->out, name, "gauge", "Dead letters by the reason of their death.");
+    put_reasons(m, name, false);
+    name = "nixie_dead_lettered_total";
+    put_head(m->out, name, "counter", "Messages that became dead letters, by reason.");
+    put_reasons(m, name, true);
+    name = "nixie_redrive_outcome_total";
+    put_head(m->out, name, "counter", "What became of messages that were sent again.");
+    put_outcomes(m, name);
+    name = "nixie_dead_min_ttl_seconds";
+    put_head(m->out, name, "gauge", "Time until retention discards the next dead letter.");
+    put_min_ttl(m, name);
+}
+
+/* -- one series a queue ---------------------------------------------------------------------- */
 
 enum series {
     SERIES_READY,
     SERIES_BYTES,
     SERIES_OLDEST,
+    SERIES_PAUSED,
     SERIES_HOLDS,
     SERIES_ACCEPTED,
     SERIES_SUCCEEDED,
     SERIES_DISCARDED,
+    SERIES_UNDISCARDED,
+    SERIES_EXPIRED,
+    SERIES_MOVED_IN,
+    SERIES_MOVED_OUT,
     SERIES_DELIVERIES,
     SERIES_FAILURES,
     SERIES_DEATHS,
+    SERIES_REDRIVEN,
+    SERIES_DEAD_OLDEST,
+    SERIES_GROUPS,
     SERIES_COUNT,
 };
 
 static uint64_t series_value(enum series series, const struct numbers *n, int64_t now) {
+    const struct queue_view *q = &n->view;
     switch (series) {
     case SERIES_READY:
-        return n->ready;
+        return q->ready;
     case SERIES_BYTES:
-        return n->bytes;
+        return q->bytes;
     case SERIES_OLDEST:
-        return oldest_age_s(n, now);
+        return age_s(q->oldest_ready_at, now);
+    case SERIES_PAUSED:
+        return q->paused_at != 0 ? 1 : 0;
     case SERIES_HOLDS:
         return n->holds ? 1 : 0;
     case SERIES_ACCEPTED:
-        return n->ledger.accepted;
+        return q->ledger.accepted;
     case SERIES_SUCCEEDED:
-        return n->ledger.succeeded;
+        return q->ledger.succeeded;
     case SERIES_DISCARDED:
-        return n->ledger.discarded;
+        return q->ledger.discarded + q->ledger.undiscarded;
+    case SERIES_UNDISCARDED:
+        return q->ledger.undiscarded;
+    case SERIES_EXPIRED:
+        return q->ledger.expired;
+    case SERIES_MOVED_IN:
+        return q->ledger.moved_in;
+    case SERIES_MOVED_OUT:
+        return q->ledger.moved_out;
     case SERIES_DELIVERIES:
-        return n->deliveries;
+        return q->deliveries;
     case SERIES_FAILURES:
-        return n->failures;
+        return q->failures;
     case SERIES_DEATHS:
-        return n->deaths;
+        return q->deaths;
+    case SERIES_REDRIVEN:
+        return q->redriven;
+    case SERIES_DEAD_OLDEST:
+        return age_s(q->oldest_death_at, now);
+    case SERIES_GROUPS:
+        return q->groups;
     case SERIES_COUNT:
         break;
     }
@@ -173,22 +245,39 @@ static void put_queues(const struct metrics *m) {
         [SERIES_OLDEST] =
             {"nixie_queue_oldest_ready_age_seconds", "gauge",
              "Age of the oldest message that can be claimed now, 0 when there is none."},
+        [SERIES_PAUSED] = {"nixie_queue_paused", "gauge",
+                           "1 when its claims get nothing until it is resumed."},
         [SERIES_HOLDS] = {"nixie_queue_conservation_holds", "gauge",
                           "1 when every accepted message is accounted for."},
         [SERIES_ACCEPTED] = {"nixie_accepted_total", "counter", "Messages accepted."},
         [SERIES_SUCCEEDED] = {"nixie_succeeded_total", "counter", "Messages that succeeded."},
         [SERIES_DISCARDED] = {"nixie_discarded_total", "counter",
-                              "Messages discarded by a policy or a person."},
+                              "Messages discarded by a policy or a person, also those whose "
+                              "discard was undone."},
+        [SERIES_UNDISCARDED] = {"nixie_undiscarded_total", "counter", "Discards that were undone."},
+        [SERIES_EXPIRED] = {"nixie_dead_expired_total", "counter",
+                            "Dead letters discarded by retention."},
+        [SERIES_MOVED_IN] = {"nixie_moved_in_total", "counter",
+                             "Messages that a redrive moved here from another queue."},
+        [SERIES_MOVED_OUT] = {"nixie_moved_out_total", "counter",
+                              "Messages that a redrive moved to another queue."},
         [SERIES_DELIVERIES] = {"nixie_deliveries_total", "counter", "Messages handed to a worker."},
         [SERIES_FAILURES] = {"nixie_failures_total", "counter",
                              "Failed attempts, expired leases among them."},
         [SERIES_DEATHS] = {"nixie_deaths_total", "counter", "Messages that became dead letters."},
+        [SERIES_REDRIVEN] = {"nixie_redriven_total", "counter",
+                             "Dead letters sent again, by a person or a job."},
+        [SERIES_DEAD_OLDEST] = {"nixie_dead_oldest_age_seconds", "gauge",
+                                "Time since the oldest death among the dead letters, 0 when there "
+                                "is none."},
+        [SERIES_GROUPS] = {"nixie_dead_groups", "gauge", "Cause groups that have letters."},
     };
     put_states(m);
+    put_dead(m);
     for (int s = 0; s < SERIES_COUNT; s++) {
         put_head(m->out, all[s].name, all[s].type, all[s].help);
         for (size_t i = 0; i < m->count; i++)
-            put_sample(m, all[s].name, &m->queues[i], NULL,
+            put_sample(m, all[s].name, &m->queues[i], NULL, NULL,
                        series_value((enum series)s, &m->queues[i], m->now));
     }
 }
@@ -199,12 +288,28 @@ static void put_engine(struct buf *out, const struct engine_stats *stats) {
     put_one(out, "nixie_queues", "gauge", "Queues.", stats->queues);
     put_one(out, "nixie_messages", "gauge", "Messages held, whatever their state.",
             stats->messages);
+    put_one(out, "nixie_redrives_active", "gauge",
+            "Redrives, discards and purges that have not ended.", stats->jobs_active);
+    put_one(out, "nixie_audit_entries", "gauge", "Entries of the audit that are kept.",
+            stats->audit_entries);
+}
+
+static void put_deleted(struct buf *out, const struct ledger *deleted) {
     put_one(out, "nixie_deleted_queues_accepted_total", "counter",
-            "Messages accepted by queues that were deleted.", stats->deleted.accepted);
+            "Messages accepted by queues that were deleted.", deleted->accepted);
     put_one(out, "nixie_deleted_queues_succeeded_total", "counter",
-            "Messages that succeeded in queues that were deleted.", stats->deleted.succeeded);
+            "Messages that succeeded in queues that were deleted.", deleted->succeeded);
     put_one(out, "nixie_deleted_queues_discarded_total", "counter",
-            "Messages discarded in or with queues that were deleted.", stats->deleted.discarded);
+            "Messages discarded in or with queues that were deleted.",
+            deleted->discarded + deleted->undiscarded);
+    put_one(out, "nixie_deleted_queues_undiscarded_total", "counter",
+            "Discards that were undone in queues that were deleted.", deleted->undiscarded);
+    put_one(out, "nixie_deleted_queues_dead_expired_total", "counter",
+            "Dead letters discarded by retention in queues that were deleted.", deleted->expired);
+    put_one(out, "nixie_deleted_queues_moved_in_total", "counter",
+            "Messages that a redrive moved to queues that were deleted.", deleted->moved_in);
+    put_one(out, "nixie_deleted_queues_moved_out_total", "counter",
+            "Messages that a redrive moved from queues that were deleted.", deleted->moved_out);
 }
 
 static void put_log(struct buf *out, const struct log *log, const struct engine_stats *engine) {
@@ -268,6 +373,7 @@ void handle_metrics(struct call *c) {
     put_http(out, c->http);
     put_log(out, c->server->log, &stats);
     put_engine(out, &stats);
+    put_deleted(out, &stats.deleted);
     put_one(out, "nixie_queues_not_shown", "gauge", "Queues without series of their own here.",
             stats.queues > m.count ? stats.queues - m.count : 0);
     put_queues(&m);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static int hex_value(uint8_t c) {
@@ -128,4 +129,40 @@ uint64_t parameter_number(struct span value, const char *name, uint64_t low, uin
     field_error_add(errors, "", name, "out_of_range",
                     "must be a whole number from %" PRIu64 " to %" PRIu64, low, high);
     return fallback;
+}
+
+int parameter_choice(struct span value, const char *name, const char *const names[],
+                     struct field_errors *errors) {
+    if (value.p == NULL)
+        return 0;
+    char list[sizeof errors->items[0].message];
+    size_t n = 0;
+    for (int i = 0; names[i] != NULL; i++) {
+        if (span_equal_str(value, names[i]))
+            return i;
+        int more = snprintf(list + n, sizeof list - n, "%s%s", i == 0 ? "" : ", ", names[i]);
+        assert(more > 0 && (size_t)more < sizeof list - n);
+        n += (size_t)more;
+    }
+    field_error_add(errors, "", name, "out_of_range", "must be one of %s", list);
+    return 0;
+}
+
+bool parameter_flag(struct span value, const char *name, struct field_errors *errors) {
+    if (span_equal_str(value, "yes") || span_equal_str(value, "true"))
+        return true;
+    if (value.p != NULL && !span_equal_str(value, "no") && !span_equal_str(value, "false"))
+        field_error_add(errors, "", name, "out_of_range", "must be yes or no");
+    return false;
+}
+
+struct span parameter_text(struct span value, const char *name, size_t most,
+                           struct field_errors *errors) {
+    if (!span_is_utf8(value))
+        field_error_add(errors, "", name, "bad_encoding", "must be UTF-8");
+    else if (value.n > most)
+        field_error_add(errors, "", name, "too_long", "must be at most %zu bytes", most);
+    else
+        return value;
+    return span_of(NULL, 0);
 }

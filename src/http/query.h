@@ -22,6 +22,19 @@ bool number_parse(struct span text, uint64_t most, uint64_t *ret_value);
 void query_read(struct span query, const char *const names[], struct span values[],
                 struct buf *scratch, struct field_errors *errors);
 
+/* One of a NULL-terminated list of names: its index; 0 when it is not given, or wrong (then with an
+ * error). */
+int parameter_choice(struct span value, const char *name, const char *const names[],
+                     struct field_errors *errors);
+
+/* yes, true or no, false; false when it is not given, or wrong (then with an error). */
+bool parameter_flag(struct span value, const char *name, struct field_errors *errors);
+
+/* Text of at most `most` bytes of UTF-8; {NULL, 0} when it is not given, or wrong (then with an
+ * error). */
+struct span parameter_text(struct span value, const char *name, size_t most,
+                           struct field_errors *errors);
+
 /* The parameter as a whole number of the range; `fallback` when it is not given, or wrong (then
  * with an error). */
 uint64_t parameter_number(struct span value, const char *name, uint64_t low, uint64_t high,

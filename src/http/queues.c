@@ -21,31 +21,63 @@ void handle_queue(struct call *c) {
     reply_queue(c, 200);
 }
 
+/* The parameter `reason`, and who; `more` is another parameter, or NULL. False when the reply is
+ * set. */
+static bool read_act(struct call *c, const char *more, struct act *ret_act, bool *ret_flag) {
+    const char *const names[] = {"reason", more, NULL};
+    struct span values[2] = {0};
+    struct field_errors *errors = &c->http->errors;
+    query_read(c->request->query, names, values, &c->http->scratch, errors);
+    ret_act->reason = parameter_text(values[0], "reason", LIMIT_AUDIT_REASON, errors);
+    if (more != NULL)
+        *ret_flag = parameter_flag(values[1], more, errors);
+    return call_actor(c, &ret_act->actor) && call_is_valid(c);
+}
+
 void handle_queue_put(struct call *c) {
     struct json *json;
     if (!call_body(c, false, &json))
         return;
     struct policy policy = policy_from_json(json, &c->http->errors);
     json_free(json);
-    if (!call_is_valid(c))
+    struct act act;
+    if (!read_act(c, NULL, &act, NULL))
         return;
     bool is_created = false;
-    enum err e = engine_queue_put(call_engine(c), c->now, c->queue, &policy, &is_created);
+    enum err e = engine_queue_put(call_engine(c), c->now, c->queue, &policy, &act, &is_created);
     if (e == OK)
         reply_queue(c, is_created ? 201 : 200);
     else
         reply_error(&c->reply, e);
 }
 
-static bool read_discard(struct call *c) {
-    static const char *const names[] = {"discard", NULL};
-    struct span value;
-    query_read(c->request->query, names, &value, &c->http->scratch, &c->http->errors);
-    if (value.p == NULL || span_equal_str(value, "false"))
-        return false;
-    if (!span_equal_str(value, "true"))
-        field_error_add(&c->http->errors, "", "discard", "out_of_range", "must be true or false");
-    return true;
+static void pause_queue(struct call *c, bool paused) {
+    static const char *const names[] = {"reason", NULL};
+    struct json *json;
+    if (!call_body(c, false, &json))
+        return;
+    struct field_errors *errors = &c->http->errors;
+    const struct fields f = {.object = json, .prefix = "", .errors = errors};
+    struct act act = {.reason = field_string(&f, "reason", LIMIT_AUDIT_REASON)};
+    fields_known(&f, names);
+    if (json != NULL && !json_is(json, JSON_OBJECT))
+        field_error_add(errors, "", "body", "wrong_type", "must be an object");
+    if (call_actor(c, &act.actor) && call_is_valid(c)) {
+        enum err e = engine_queue_pause(call_engine(c), c->now, c->queue, paused, &act);
+        if (e == OK)
+            reply_queue(c, 200);
+        else
+            reply_error(&c->reply, e);
+    }
+    json_free(json);
+}
+
+void handle_queue_pause(struct call *c) {
+    pause_queue(c, true);
+}
+
+void handle_queue_resume(struct call *c) {
+    pause_queue(c, false);
 }
 
 static void reply_not_empty(struct call *c) {
@@ -63,10 +95,11 @@ static void reply_not_empty(struct call *c) {
 }
 
 void handle_queue_delete(struct call *c) {
-    bool discard = read_discard(c);
-    if (!call_is_valid(c))
+    struct act act;
+    bool discard = false;
+    if (!read_act(c, "discard", &act, &discard))
         return;
-    enum err e = engine_queue_delete(call_engine(c), c->now, c->queue, discard);
+    enum err e = engine_queue_delete(call_engine(c), c->now, c->queue, discard, &act);
     if (e == ERR_NOT_EMPTY) {
         reply_not_empty(c);
     } else if (e != OK) {

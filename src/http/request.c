@@ -17,6 +17,8 @@ struct piece {
 };
 
 enum wanted {
+    WANTED_ACCEPT, /* may stand more than once: only what it is asked for is kept */
+    WANTED_ACTOR,
     WANTED_AUTHORIZATION,
     WANTED_EXPECT,
     WANTED_IDEMPOTENCY_KEY,
@@ -26,6 +28,8 @@ enum wanted {
 };
 
 static const char *const wanted_names[WANTED_COUNT] = {
+    [WANTED_ACCEPT] = "Accept",
+    [WANTED_ACTOR] = "Nixie-Actor",
     [WANTED_AUTHORIZATION] = "Authorization",
     [WANTED_EXPECT] = "Expect",
     [WANTED_IDEMPOTENCY_KEY] = "Idempotency-Key",
@@ -48,7 +52,7 @@ struct request_parser {
     struct buf chunks;
 
     enum method method;
-    bool is_http_1_0, keep_alive, has_length;
+    bool is_http_1_0, keep_alive, has_length, wants_ndjson;
 };
 
 size_t request_bytes_max(size_t body_bytes_max) {
@@ -107,7 +111,8 @@ static int on_header_field_complete(llhttp_t *llhttp) {
     if (name.n == 0 || memchr(name.p, ' ', name.n) != NULL)
         return fail(p, 400, "a header's name is broken");
     p->current = wanted_find(name);
-    if (p->current != WANTED_COUNT && p->headers[p->current].is_given)
+    if (p->current != WANTED_COUNT && p->current != WANTED_ACCEPT &&
+        p->headers[p->current].is_given)
         return fail(p, 400, "a header that may stand once is given twice");
     return 0;
 }
@@ -119,9 +124,30 @@ static int on_header_value(llhttp_t *llhttp, const char *at, size_t n) {
     return 0;
 }
 
+/* True when a list of media types holds this one. */
+static bool has_media_type(struct span list, const char *type) {
+    size_t n = strlen(type);
+    while (list.n > 0) {
+        while (list.n > 0 && strchr(", \t", *list.p) != NULL)
+            list = span_of(list.p + 1, list.n - 1);
+        const uint8_t *comma = list.n > 0 ? memchr(list.p, ',', list.n) : NULL;
+        size_t item_n = comma == NULL ? list.n : (size_t)(comma - list.p);
+        if (item_n >= n && strncasecmp((const char *)list.p, type, n) == 0 &&
+            (item_n == n || strchr("; \t", list.p[n]) != NULL))
+            return true;
+        list = span_of(list.p + item_n, list.n - item_n);
+    }
+    return false;
+}
+
 static int on_header_value_complete(llhttp_t *llhttp) {
     struct request_parser *p = llhttp->data;
-    if (!p->is_head_whole && p->current != WANTED_COUNT) {
+    if (p->is_head_whole)
+        return 0;
+    if (p->current == WANTED_ACCEPT) {
+        struct span value = span_of(p->base + p->value.at, p->value.n);
+        p->wants_ndjson = p->wants_ndjson || has_media_type(value, "application/x-ndjson");
+    } else if (p->current != WANTED_COUNT) {
         p->headers[p->current] = p->value;
         p->headers[p->current].is_given = true;
     }
@@ -140,6 +166,8 @@ static enum method method_of(uint8_t llhttp_method) {
         return METHOD_PUT;
     case HTTP_DELETE:
         return METHOD_DELETE;
+    case HTTP_PATCH:
+        return METHOD_PATCH;
     default:
         return METHOD_OTHER;
     }
@@ -267,7 +295,7 @@ void request_parser_reset(struct request_parser *p) {
     llhttp_reset(&p->llhttp);
     buf_release(&p->chunks);
     p->fed = 0;
-    p->is_head_whole = p->is_head_said = p->is_whole = p->is_chunked = false;
+    p->is_head_whole = p->is_head_said = p->is_whole = p->is_chunked = p->wants_ndjson = false;
     p->url = p->name = p->value = p->body = (struct piece){0};
     memset(p->headers, 0, sizeof p->headers);
     p->current = WANTED_COUNT;
@@ -310,8 +338,10 @@ static void fill(const struct request_parser *p, struct request *ret) {
         .is_http_1_0 = p->is_http_1_0,
         .keep_alive = p->keep_alive,
         .has_length = p->has_length,
+        .wants_ndjson = p->wants_ndjson,
         .authorization = header_value(p, WANTED_AUTHORIZATION),
         .idempotency_key = header_value(p, WANTED_IDEMPOTENCY_KEY),
+        .actor = header_value(p, WANTED_ACTOR),
         .x_now = header_value(p, WANTED_X_NOW),
     };
     struct span expect = header_value(p, WANTED_EXPECT);

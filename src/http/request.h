@@ -12,7 +12,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum method { METHOD_GET, METHOD_HEAD, METHOD_POST, METHOD_PUT, METHOD_DELETE, METHOD_OTHER };
+enum method {
+    METHOD_GET,
+    METHOD_HEAD,
+    METHOD_POST,
+    METHOD_PUT,
+    METHOD_DELETE,
+    METHOD_PATCH,
+    METHOD_OTHER
+};
 
 /* Spans point into the input of the call that gave the request (a chunked body: into the parser),
  * until the next call. */
@@ -22,9 +30,11 @@ struct request {
     bool keep_alive;       /* the client wants the connection to stay */
     bool expects_continue; /* the body comes when asked for (never with HTTP/1.0) */
     bool has_length;       /* Content-Length or chunks were given */
+    bool wants_ndjson;     /* Accept names application/x-ndjson */
     struct span path;      /* as sent, percent-encoded; begins with '/' or is "*" */
     struct span query;     /* as sent, without '?'; empty when there is none */
-    struct span authorization, idempotency_key, x_now; /* header values; p is NULL when not given */
+    /* header values; p is NULL when not given */
+    struct span authorization, idempotency_key, actor, x_now;
     struct span body;
     size_t bytes; /* what the whole request took of the input */
 };

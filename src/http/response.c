@@ -15,6 +15,8 @@ static const char *phrase_of(unsigned status) {
         return "200 OK";
     case 201:
         return "201 Created";
+    case 202:
+        return "202 Accepted";
     case 204:
         return "204 No Content";
     case 400:
@@ -53,60 +55,63 @@ static const char *phrase_of(unsigned status) {
     }
 }
 
+static struct problem problem(unsigned status, const char *title, const char *detail) {
+    return (struct problem){.status = status, .title = title, .detail = detail};
+}
+
+/* One that may pass. */
+static struct problem problem_for(unsigned seconds, const char *title, const char *detail) {
+    return (struct problem){
+        .status = 429, .retry_after_s = seconds, .title = title, .detail = detail};
+}
+
 struct problem problem_of(enum err e) {
     switch (e) {
     case OK:
         break;
     case ERR_INVALID:
-        return (struct problem){.status = 400,
-                                .title = "invalid request",
-                                .detail = "a value is out of range or of the wrong form"};
+        return problem(400, "invalid request", "a value is out of range or of the wrong form");
     case ERR_TOO_LARGE:
-        return (struct problem){.status = 413,
-                                .title = "too large",
-                                .detail = "together this is too large for one transaction"};
+        return problem(413, "too large", "together this is too large for one transaction");
     case ERR_NO_QUEUE:
-        return (struct problem){
-            .status = 404, .title = "no such queue", .detail = "there is no queue of that name"};
+        return problem(404, "no such queue", "there is no queue of that name");
     case ERR_NO_MESSAGE:
-        return (struct problem){.status = 404,
-                                .title = "no such message",
-                                .detail = "there is no message of that id in the queue"};
+        return problem(404, "no such message", "there is no message of that id in the queue");
+    case ERR_NO_GROUP:
+        return problem(404, "no such group", "there is no cause group of that key");
+    case ERR_NO_JOB:
+        return problem(404, "no such job", "there is no job of that id");
     case ERR_WRONG_STATE:
-        return (struct problem){.status = 409,
-                                .title = "wrong state",
-                                .detail = "the message is not in the state this needs"};
+        return problem(409, "wrong state", "the message is not in the state this needs");
     case ERR_STALE_LEASE:
-        return (struct problem){.status = 409,
-                                .title = "stale lease",
-                                .detail = "the lease token is not the message's current one"};
+        return problem(409, "stale lease", "the lease token is not the message's current one");
     case ERR_NOT_EMPTY:
-        return (struct problem){.status = 409,
-                                .title = "queue not empty",
-                                .detail = "the queue has unfinished messages"};
+        return problem(409, "queue not empty", "the queue has unfinished messages");
+    case ERR_REDRIVE_LIMIT:
+        return problem(409, "redrive limit",
+                       "the message was sent again as often as its queue's redrive_limit allows; "
+                       "force sends it all the same");
+    case ERR_EDITED:
+        return problem(409, "edited",
+                       "an edited copy was sent in the message's place; force sends it all the "
+                       "same");
     case ERR_QUEUE_FULL:
-        return (struct problem){.status = 429,
-                                .retry_after_s = 1,
-                                .title = "queue full",
-                                .detail = "the queue is at its max_messages or max_bytes"};
+        return problem_for(1, "queue full", "the queue is at its max_messages or max_bytes");
+    case ERR_TOO_MANY_JOBS:
+        return problem_for(5, "too many jobs", "as many jobs as there may be have not ended");
     case ERR_TOO_MANY_QUEUES:
-        return (struct problem){.status = 507,
-                                .title = "too many queues",
-                                .detail = "the server has as many queues as it can hold"};
+        return problem(507, "too many queues", "the server has as many queues as it can hold");
     case ERR_DISK_FULL:
-        return (struct problem){.status = 507,
-                                .title = "disk full",
-                                .detail =
-                                    "there is no room on the disk for this; nothing has changed"};
+        return problem(507, "disk full",
+                       "there is no room on the disk for this; nothing has changed");
     case ERR_IO:
     case ERR_CORRUPT:
     case ERR_LOCKED:
     case ERR_VERSION:
-        return (struct problem){
-            .status = 500, .title = "internal error", .detail = "the server could not do this"};
+        return problem(500, "internal error", "the server could not do this");
     }
     assert(false && "not an error of the engine");
-    return (struct problem){.status = 500, .title = "internal error", .detail = "unknown"};
+    return problem(500, "internal error", "unknown");
 }
 
 void problem_write(struct problem p, struct json_writer *w) {
@@ -181,6 +186,12 @@ void reply_fields(struct reply *r, const struct field_errors *errors) {
         json_put_str(&w, errors->items[i].code);
         json_name(&w, "message");
         json_put_str(&w, errors->items[i].message);
+        if (errors->items[i].has_position) {
+            json_name(&w, "position");
+            json_put_u64(&w, errors->items[i].position);
+            json_name(&w, "length");
+            json_put_u64(&w, errors->items[i].length);
+        }
         json_end(&w, '}');
     }
     json_end(&w, ']');
@@ -207,7 +218,7 @@ static void date_update(struct date_text *date, int64_t now) {
 static void write_allow(unsigned allowed, struct buf *out) {
     static const char *const names[] = {
         [METHOD_GET] = "GET", [METHOD_HEAD] = "HEAD",     [METHOD_POST] = "POST",
-        [METHOD_PUT] = "PUT", [METHOD_DELETE] = "DELETE",
+        [METHOD_PUT] = "PUT", [METHOD_DELETE] = "DELETE", [METHOD_PATCH] = "PATCH",
     };
     buf_add_str(out, "\r\nAllow: ");
     bool is_first = true;
@@ -230,6 +241,14 @@ static void write_rare_headers(const struct reply *r, struct buf *out) {
         write_allow(r->allowed, out);
     if (r->is_challenge)
         buf_add_str(out, "\r\nWWW-Authenticate: Bearer");
+    if (r->location[0] != '\0') {
+        buf_add_str(out, "\r\nLocation: ");
+        buf_add_str(out, r->location);
+    }
+    if (r->next != 0) {
+        buf_add_str(out, "\r\nNixie-Next: ");
+        buf_add_u64(out, r->next);
+    }
 }
 
 void reply_write(const struct reply *r, const struct reply_options *options, struct date_text *date,

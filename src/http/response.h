@@ -14,6 +14,8 @@ struct reply {
     unsigned allowed;       /* 405: a bit (1 << enum method) for each method of the route */
     bool is_challenge;      /* 401: says how to authorize */
     bool closes;            /* the connection ends after it */
+    char location[40];      /* where what was made is; empty: no such header */
+    uint64_t next;          /* Nixie-Next, where a page has no room for it; 0: no such header */
     struct buf *body;       /* shared by all replies of the front end: one is written at a time */
 };
 

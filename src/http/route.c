@@ -14,6 +14,7 @@ static const struct route routes[] = {
     {METHOD_POST, "/queues/{queue}/messages/{id}/release", handle_release, ACCESS_WORK},
     {METHOD_POST, "/queues/{queue}/messages/{id}/replay", handle_replay, ACCESS_WORK},
     {METHOD_GET, "/queues/{queue}/messages/{id}", handle_message, ACCESS_WORK},
+    {METHOD_GET, "/messages/{id}", handle_any_message, ACCESS_WORK},
     {METHOD_GET, "/queues/{queue}/messages/{id}/payload", handle_payload, ACCESS_WORK},
     {METHOD_GET, "/queues/{queue}/messages/{id}/attempts", handle_attempts, ACCESS_WORK},
     {METHOD_GET, "/queues/{queue}/messages", handle_list, ACCESS_WORK},
@@ -21,6 +22,26 @@ static const struct route routes[] = {
     {METHOD_PUT, "/queues/{queue}", handle_queue_put, ACCESS_WORK},
     {METHOD_DELETE, "/queues/{queue}", handle_queue_delete, ACCESS_WORK},
     {METHOD_GET, "/queues", handle_queues, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/pause", handle_queue_pause, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/resume", handle_queue_resume, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/purge", handle_purge, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/messages/{id}/edit", handle_edit, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/messages/{id}/discard", handle_discard, ACCESS_WORK},
+    {METHOD_POST, "/queues/{queue}/messages/{id}/undiscard", handle_undiscard, ACCESS_WORK},
+    {METHOD_GET, "/dead", handle_dead, ACCESS_WORK},
+    {METHOD_POST, "/dead", handle_dead_import, ACCESS_WORK},
+    {METHOD_GET, "/groups", handle_groups, ACCESS_WORK},
+    {METHOD_GET, "/groups/{key}", handle_group, ACCESS_WORK},
+    {METHOD_PATCH, "/groups/{key}", handle_group_change, ACCESS_WORK},
+    {METHOD_POST, "/redrives", handle_redrive, ACCESS_WORK},
+    {METHOD_GET, "/redrives", handle_redrives, ACCESS_WORK},
+    {METHOD_GET, "/redrives/{job}", handle_redrive_read, ACCESS_WORK},
+    {METHOD_PATCH, "/redrives/{job}", handle_redrive_change, ACCESS_WORK},
+    {METHOD_POST, "/discards", handle_discards_post, ACCESS_WORK},
+    {METHOD_GET, "/discards", handle_discards, ACCESS_WORK},
+    {METHOD_GET, "/discards/{job}", handle_discards_read, ACCESS_WORK},
+    {METHOD_PATCH, "/discards/{job}", handle_discards_change, ACCESS_WORK},
+    {METHOD_GET, "/audit", handle_audit, ACCESS_WORK},
     {METHOD_GET, "/metrics", handle_metrics, ACCESS_TOKEN},
     {METHOD_GET, "/healthz", handle_healthz, ACCESS_OPEN},
     {METHOD_GET, "/readyz", handle_readyz, ACCESS_OPEN},
@@ -61,28 +82,38 @@ static struct segments split(struct span path) {
     return s;
 }
 
+/* Notes what stands in the path where the pattern has a name in braces; false when it is no such
+ * name. */
+static bool take(struct span wanted, struct span segment, struct match *m) {
+    if (segment.n == 0)
+        return false;
+    if (span_equal_str(wanted, "{queue}")) {
+        m->queue = segment;
+    } else if (span_equal_str(wanted, "{key}")) {
+        m->key = segment;
+    } else if (span_equal_str(wanted, "{id}") || span_equal_str(wanted, "{job}")) {
+        m->id = segment;
+        m->has_id = true;
+        m->is_job = wanted.p[1] == 'j';
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static bool is_match(const struct segments *s, const char *pattern, struct match *m) {
     struct span rest = span_str(pattern), wanted;
-    struct match found = {0};
+    struct match found = {.allowed = m->allowed};
     size_t i = 0;
     for (; next_segment(&rest, &wanted); i++) {
         if (i == s->count)
             return false;
-        struct span segment = s->items[i];
-        if (span_equal_str(wanted, "{queue}") && segment.n > 0) {
-            found.queue = segment;
-        } else if (span_equal_str(wanted, "{id}") && segment.n > 0) {
-            found.id = segment;
-            found.has_id = true;
-        } else if (!span_equal(wanted, segment)) {
+        if (!take(wanted, s->items[i], &found) && !span_equal(wanted, s->items[i]))
             return false;
-        }
     }
     if (i != s->count)
         return false;
-    m->queue = found.queue;
-    m->id = found.id;
-    m->has_id = found.has_id;
+    *m = found;
     return true;
 }
 

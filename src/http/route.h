@@ -15,16 +15,17 @@ enum access {
 
 struct route {
     enum method method;
-    const char *path; /* segments; "{queue}" and "{id}" stand for any one that is not empty */
+    const char
+        *path; /* segments; {queue}, {id}, {job} and {key} stand for any one that is not empty */
     void (*handle)(struct call *c);
     enum access access;
 };
 
 struct match {
-    const struct route *route; /* NULL: no route of that path, or none of that method */
-    unsigned allowed;          /* a bit (1 << enum method) for each of the path; 0: no such path */
-    bool has_id;
-    struct span queue, id; /* as sent */
+    const struct route *route;  /* NULL: no route of that path, or none of that method */
+    unsigned allowed;           /* a bit (1 << enum method) for each of the path; 0: no such path */
+    bool has_id, is_job;        /* `id` is given, and is a job's */
+    struct span queue, id, key; /* as sent */
 };
 
 /* HEAD finds the route of GET. */

@@ -1,31 +1,4 @@
 #include "http/claims.h"
-#include "http/view.h"
-
-#include <assert.h>
-#include <inttypes.h>
-
-/* The error of a verb on one message; in a wrong state it says in which. */
-static void reply_refused(struct call *c, enum err e) {
-    enum state state;
-    if (e == ERR_WRONG_STATE && engine_message_state(call_engine(c), c->queue, c->id, &state) == OK)
-        reply_problem(&c->reply, problem_of(e).status, problem_of(e).title,
-                      "message %" PRIu64 " is %s", c->id, state_name(state));
-    else
-        reply_error(&c->reply, e);
-}
-
-/* The message of the path as it is now. */
-static void reply_message(struct call *c) {
-    struct message_view m;
-    enum err e = engine_message(call_engine(c), c->queue, c->id, &m);
-    if (e != OK) {
-        reply_error(&c->reply, e);
-        return;
-    }
-    struct json_writer w;
-    json_writer_init(&w, c->reply.body);
-    view_message(&m, 0, c->now, &w);
-}
 
 static void settle_one(struct call *c, enum settle_action action) {
     struct json *json;
@@ -39,9 +12,9 @@ static void settle_one(struct call *c, enum settle_action action) {
         if (e == OK)
             e = result;
         if (e == OK)
-            reply_message(c);
+            call_show(c, c->id, 0);
         else
-            reply_refused(c, e);
+            call_refuse_verb(c, e);
     }
     json_free(json);
 }
@@ -60,21 +33,6 @@ void handle_release(struct call *c) {
 
 void handle_extend(struct call *c) {
     settle_one(c, SETTLE_EXTEND);
-}
-
-void handle_replay(struct call *c) {
-    struct json *json;
-    if (!call_body(c, false, &json))
-        return;
-    no_members_read(json, &c->http->errors);
-    json_free(json);
-    if (!call_is_valid(c))
-        return;
-    enum err e = engine_replay(call_engine(c), c->now, c->queue, c->id);
-    if (e == OK)
-        reply_message(c);
-    else
-        reply_refused(c, e);
 }
 
 /* -- many at once ---------------------------------------------------------------------------- */

@@ -5,10 +5,29 @@
 #include "engine/engine.h"
 
 enum {
-    VIEW_CLAIM = 1,  /* with the lease: for the one who claimed it */
-    VIEW_DETAIL = 2, /* with the detail of the newest failure */
+    VIEW_CLAIM = 1,      /* with the lease: for the one who claimed it */
+    VIEW_DETAIL = 2,     /* with the detail of the newest failure */
+    VIEW_EXACT = 4,      /* with times in milliseconds beside the texts */
+    VIEW_NO_PAYLOAD = 8, /* neither payload nor payload_base64 */
 };
 
 void view_message(const struct message_view *m, unsigned flags, int64_t now, struct json_writer *w);
+/* Its members alone: the caller begins and ends the object, and may add some. */
+void view_message_members(const struct message_view *m, unsigned flags, int64_t now,
+                          struct json_writer *w);
+
 void view_queue(const struct queue_view *q, struct json_writer *w);
-void view_history(const struct history_entry *entry, struct json_writer *w);
+/* {"since", "by", "reason"} of a paused queue; null when it is not. */
+void view_paused(const struct queue_view *q, struct json_writer *w);
+
+/* -- members of any object ------------------------------------------------------------------- */
+
+void view_time(struct json_writer *w, const char *name, int64_t ms);
+void view_time_or_null(struct json_writer *w, const char *name, int64_t ms); /* 0 is null */
+/* The time, and with VIEW_EXACT another member NAME_ms. */
+void view_time_as(struct json_writer *w, const char *name, int64_t ms, unsigned flags);
+void view_text(struct json_writer *w, const char *name, struct span text);
+void view_text_or_null(struct json_writer *w, const char *name,
+                       struct span text); /* empty is null */
+void view_text_if_any(struct json_writer *w, const char *name, struct span text);
+void view_number(struct json_writer *w, const char *name, uint64_t value);

@@ -20,6 +20,7 @@ struct waiters {
 
 /* How the reply to a claim looks. */
 enum claim_shape {
+    /* each with "paused" when that is why there was nothing */
     CLAIM_ONE,          /* {"claimed": ..., "message": ...} */
     CLAIM_MANY,         /* {"claimed": ..., "messages": [...]} */
     CLAIM_AFTER_SETTLE, /* {"results": [...], "messages": [...]} */

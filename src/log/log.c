@@ -275,11 +275,31 @@ static bool read_memory(const struct log *log, uint64_t position, uint8_t *p, si
     return true;
 }
 
-static void read_file(struct log *log, uint64_t position, uint8_t *p, size_t bytes) {
+static void read_bytes(const struct log *log, uint64_t position, uint8_t *p, size_t bytes) {
     const struct segment *s = segment_find(log, segment_of(log, position));
     int e = log->io->read(log->io_ctx, s->handle, (int64_t)offset_of(log, position), p, bytes);
     if (e < 0)
         log_damaged(log, position, strerror(-e));
+}
+
+/* Durable bytes. A small read takes the rest of its page, too, and keeps it: what is asked for next
+ * often lies right behind. */
+static void read_file(struct log *log, uint64_t position, uint8_t *p, size_t bytes) {
+    struct page *page = &log->page;
+    if (position < page->position || position + bytes > page->position + page->n) {
+        uint64_t offset = offset_of(log, position), end = (offset / PAGE_BYTES + 1) * PAGE_BYTES;
+        uint64_t n = end - offset, durable = log->durable - position;
+        if (n > durable)
+            n = durable;
+        if (bytes > n || end > log->segment_bytes) {
+            read_bytes(log, position, p, bytes);
+            return;
+        }
+        page->position = position;
+        page->n = (size_t)n;
+        read_bytes(log, position, page->p, page->n);
+    }
+    memcpy(p, page->p + (position - page->position), bytes);
 }
 
 static size_t bytes_of(const struct record_header *h) {

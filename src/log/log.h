@@ -16,7 +16,7 @@
 #define LOG_SEGMENT_BYTES (64 * 1024 * 1024) /* the default */
 #define LOG_SEGMENT_BYTES_MIN (256 * 1024)
 #define LOG_RECORD_ALIGN 8
-#define LOG_FORMAT_VERSION 1
+#define LOG_FORMAT_VERSION 2 /* 1 had no dead letters' table; it was never released */
 
 struct log_config {
     const struct log_io *io;

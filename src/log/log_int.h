@@ -41,6 +41,14 @@ struct drop {
     uint64_t after; /* removed once everything below this is durable */
 };
 
+/* Durable bytes, as read from a file. */
+#define PAGE_BYTES 4096
+struct page {
+    uint64_t position;
+    size_t n;
+    uint8_t p[PAGE_BYTES];
+};
+
 struct log {
     const struct log_io *io;
     void *io_ctx;
@@ -57,6 +65,7 @@ struct log {
     struct drop *drops;
     size_t drop_count, drop_cap;
     uint64_t clean_position;
+    struct page page;
     struct log_stats stats;
 
     /* handed over with a batch: written by the loop thread before, by the log thread while it is

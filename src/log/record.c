@@ -1,99 +1,9 @@
 #include "log/record.h"
 
-#include "base/le.h"
+#include "log/record_codec.h"
 
 #include <assert.h>
-
-/* -- a cursor over meta ---------------------------------------------------------------------- */
-
-struct out {
-    uint8_t *p;
-    size_t n;
-};
-
-static void put8(struct out *o, unsigned v) {
-    o->p[o->n++] = (uint8_t)v;
-}
-
-static void put16(struct out *o, size_t v) {
-    le_put16(o->p + o->n, (uint16_t)v);
-    o->n += 2;
-}
-
-static void put32(struct out *o, uint64_t v) {
-    le_put32(o->p + o->n, (uint32_t)v);
-    o->n += 4;
-}
-
-static void put64(struct out *o, uint64_t v) {
-    le_put64(o->p + o->n, v);
-    o->n += 8;
-}
-
-static void put_time(struct out *o, int64_t v) {
-    put64(o, (uint64_t)v);
-}
-
-struct in {
-    struct span left;
-    bool bad; /* something was missing: all later numbers read as 0 */
-};
-
-static const uint8_t *take(struct in *in, size_t n) {
-    static const uint8_t zeros[8];
-    if (in->left.n < n) {
-        in->bad = true;
-        in->left.n = 0;
-        return n <= sizeof zeros ? zeros : NULL;
-    }
-    const uint8_t *p = in->left.p;
-    in->left = span_of(p + n, in->left.n - n);
-    return p;
-}
-
-static uint8_t get8(struct in *in) {
-    return *take(in, 1);
-}
-
-static uint16_t get16(struct in *in) {
-    return le_get16(take(in, 2));
-}
-
-static uint32_t get32(struct in *in) {
-    return le_get32(take(in, 4));
-}
-
-static uint64_t get64(struct in *in) {
-    return le_get64(take(in, 8));
-}
-
-static int64_t get_time(struct in *in) {
-    return (int64_t)get64(in);
-}
-
-/* A number that must be one of an enum's. */
-static uint8_t get_up_to(struct in *in, uint8_t most) {
-    uint8_t v = get8(in);
-    if (v > most)
-        in->bad = true;
-    return in->bad ? 0 : v;
-}
-
-/* The next n bytes of data; without bytes when data was not read. */
-static struct span get_data(struct in *in, struct span *data, size_t n) {
-    if (data->n < n) {
-        in->bad = true;
-        return (struct span){0};
-    }
-    struct span s = {data->p, n};
-    data->p = data->p ? data->p + n : NULL;
-    data->n -= n;
-    return s;
-}
-
-static enum err done(const struct in *in, struct span data_left) {
-    return in->bad || in->left.n != 0 || data_left.n != 0 ? ERR_CORRUPT : OK;
-}
+#include <string.h>
 
 static const struct span no_data = {0};
 
@@ -106,6 +16,7 @@ static void ledger_put(struct out *o, const struct ledger *l) {
     put64(o, l->discarded);
     put64(o, l->moved_out);
     put64(o, l->expired);
+    put64(o, l->undiscarded);
 }
 
 static struct ledger ledger_get(struct in *in) {
@@ -116,6 +27,7 @@ static struct ledger ledger_get(struct in *in) {
     l.discarded = get64(in);
     l.moved_out = get64(in);
     l.expired = get64(in);
+    l.undiscarded = get64(in);
     return l;
 }
 
@@ -138,6 +50,7 @@ static void policy_put(struct out *o, const struct policy *p) {
     put_time(o, p->keep_succeeded_ms);
     put64(o, p->keep_succeeded_max);
     put_time(o, p->keep_dead_ms);
+    put16(o, p->redrive_limit);
 }
 
 static struct policy policy_get(struct in *in) {
@@ -160,7 +73,35 @@ static struct policy policy_get(struct in *in) {
     p.keep_succeeded_ms = get_time(in);
     p.keep_succeeded_max = get64(in);
     p.keep_dead_ms = get_time(in);
+    p.redrive_limit = get16(in);
     return p;
+}
+
+/* What most messages do not have is left out of their images. */
+enum { HAS_RETRY = 1, HAS_FAILED = 2, HAS_LETTER = 4, HAS_ALL = 7 };
+
+static void letter_put(struct out *o, const struct letter_image *l) {
+    put_time(o, l->died_at);
+    put64(o, l->dead_seq);
+    put64(o, l->edited_to);
+    put32(o, l->group);
+    put32(o, l->job);
+    put8(o, l->job_part);
+    put16(o, l->redrive_count);
+    put8(o, l->version);
+}
+
+static struct letter_image letter_get(struct in *in) {
+    struct letter_image l = {0};
+    l.died_at = get_time(in);
+    l.dead_seq = get64(in);
+    l.edited_to = get64(in);
+    l.group = get32(in);
+    l.job = get32(in);
+    l.job_part = get_up_to(in, JOB_PART_OPEN);
+    l.redrive_count = get16(in);
+    l.version = get8(in);
+    return l;
 }
 
 static void image_put(struct out *o, const struct message_image *m) {
@@ -169,15 +110,16 @@ static void image_put(struct out *o, const struct message_image *m) {
     put8(o, m->retry_count);
     put8(o, m->max_retries);
     put8(o, m->priority);
-    put8(o, m->is_retry);
+    put8(o, (m->is_retry ? HAS_RETRY : 0U) | (m->first_failed_at ? HAS_FAILED : 0U) |
+                (m->has_letter ? HAS_LETTER : 0U));
     put32(o, m->deliveries);
     put_time(o, m->updated_at);
     put_time(o, m->next_at);
     put_time(o, m->expires_at);
-    if (m->state == STATE_DEAD) {
-        put_time(o, m->died_at);
-        put64(o, m->dead_seq);
-    }
+    if (m->first_failed_at)
+        put_time(o, m->first_failed_at);
+    if (m->has_letter)
+        letter_put(o, &m->letter);
 }
 
 static struct message_image image_get(struct in *in) {
@@ -187,15 +129,20 @@ static struct message_image image_get(struct in *in) {
     m.retry_count = get8(in);
     m.max_retries = get8(in);
     m.priority = get_up_to(in, PRIORITY_MAX);
-    m.is_retry = get_up_to(in, 1);
+    unsigned has = get_up_to(in, HAS_ALL);
+    m.is_retry = (has & HAS_RETRY) != 0;
+    m.has_letter = (has & HAS_LETTER) != 0;
     m.deliveries = get32(in);
     m.updated_at = get_time(in);
     m.next_at = get_time(in);
     m.expires_at = get_time(in);
-    if (m.state == STATE_DEAD) {
-        m.died_at = get_time(in);
-        m.dead_seq = get64(in);
-    }
+    if (has & HAS_FAILED)
+        m.first_failed_at = get_time(in);
+    if (m.has_letter)
+        m.letter = letter_get(in);
+    /* What died has a cause. */
+    if ((m.state == STATE_DEAD || m.state == STATE_DISCARDED) && m.letter.group == 0)
+        in->bad = true;
     return m;
 }
 
@@ -208,21 +155,32 @@ static void event_put(struct out *o, const struct record_event *e) {
     put8(o, (unsigned)e->error_class.n);
     put16(o, e->error.n);
     put16(o, e->detail.n);
+    put8(o, (unsigned)e->fingerprint.n);
 }
 
 static struct record_event event_get(struct in *in, struct span *data) {
     struct record_event e = {0};
-    e.event = get_up_to(in, EVENT_SUCCEEDED);
+    e.event = get_up_to(in, EVENT_COUNT - 1);
     e.attempt = get32(in);
     e.previous = get64(in);
     size_t worker = get8(in), version = get8(in), class = get8(in);
-    size_t error = get16(in), detail = get16(in);
+    size_t error = get16(in), detail = get16(in), fingerprint = get8(in);
     e.worker = get_data(in, data, worker);
     e.worker_version = get_data(in, data, version);
     e.error_class = get_data(in, data, class);
     e.error = get_data(in, data, error);
     e.detail = get_data(in, data, detail);
+    e.fingerprint = get_data(in, data, fingerprint);
     return e;
+}
+
+void record_event_spans(const struct record_event *r, struct span ret[static EVENT_SPANS]) {
+    ret[0] = r->worker;
+    ret[1] = r->worker_version;
+    ret[2] = r->error_class;
+    ret[3] = r->error;
+    ret[4] = r->detail;
+    ret[5] = r->fingerprint;
 }
 
 /* -- records --------------------------------------------------------------------------------- */
@@ -231,6 +189,10 @@ size_t record_engine_put(uint8_t meta[static RECORD_META_MAX], const struct reco
     struct out o = {meta, 0};
     put64(&o, r->next_id);
     put64(&o, r->next_queue);
+    put64(&o, r->next_dead_seq);
+    put64(&o, r->next_audit);
+    put32(&o, r->next_group);
+    put32(&o, r->next_job);
     ledger_put(&o, &r->deleted);
     return o.n;
 }
@@ -240,6 +202,10 @@ enum err record_engine_get(struct span meta, struct record_engine *ret) {
     struct record_engine r;
     r.next_id = get64(&in);
     r.next_queue = get64(&in);
+    r.next_dead_seq = get64(&in);
+    r.next_audit = get64(&in);
+    r.next_group = get32(&in);
+    r.next_job = get32(&in);
     r.deleted = ledger_get(&in);
     *ret = r;
     return done(&in, no_data);
@@ -254,11 +220,15 @@ size_t record_queue_put(uint8_t meta[static RECORD_META_MAX], const struct recor
     ledger_put(&o, &r->ledger);
     put64(&o, r->deliveries);
     put64(&o, r->failures);
-    put64(&o, r->deaths);
-    put64(&o, r->next_dead_seq);
-    put8(&o, (unsigned)r->name.n);
-    memcpy(o.p + o.n, r->name.p, r->name.n);
-    o.n += r->name.n;
+    for (int i = 0; i < REASON_COUNT; i++)
+        put64(&o, r->deaths_by[i]);
+    put64(&o, r->redriven);
+    put64(&o, r->redriven_succeeded);
+    put64(&o, r->redriven_died);
+    put_time(&o, r->paused_at);
+    put_text(&o, r->paused_by);
+    put_text(&o, r->pause_reason);
+    put_text(&o, r->name);
     policy_put(&o, &r->policy);
     assert(o.n <= RECORD_META_MAX);
     return o.n;
@@ -273,13 +243,18 @@ enum err record_queue_get(struct span meta, struct record_queue *ret) {
     r.ledger = ledger_get(&in);
     r.deliveries = get64(&in);
     r.failures = get64(&in);
-    r.deaths = get64(&in);
-    r.next_dead_seq = get64(&in);
-    size_t n = get8(&in);
-    r.name = span_of(take(&in, n), n);
+    for (int i = 0; i < REASON_COUNT; i++)
+        r.deaths_by[i] = get64(&in);
+    r.redriven = get64(&in);
+    r.redriven_succeeded = get64(&in);
+    r.redriven_died = get64(&in);
+    r.paused_at = get_time(&in);
+    r.paused_by = get_text(&in);
+    r.pause_reason = get_text(&in);
+    r.name = get_text(&in);
     r.policy = policy_get(&in);
     *ret = r;
-    return n == 0 ? ERR_CORRUPT : done(&in, no_data);
+    return r.name.n == 0 ? ERR_CORRUPT : done(&in, no_data);
 }
 
 size_t record_queue_gone_put(uint8_t meta[static RECORD_META_MAX],
@@ -301,7 +276,9 @@ size_t record_message_put(uint8_t meta[static RECORD_META_MAX], const struct rec
     struct out o = {meta, 0};
     put64(&o, r->id);
     put64(&o, r->queue);
-    put8(&o, r->carried);
+    put8(&o, r->how);
+    if (r->how == MESSAGE_MOVED)
+        put64(&o, r->moved_from);
     image_put(&o, &r->image);
     put_time(&o, r->created_at);
     put_time(&o, r->ttl_ms);
@@ -310,6 +287,8 @@ size_t record_message_put(uint8_t meta[static RECORD_META_MAX], const struct rec
         put64(&o, r->idempotency_hash.lo);
         put64(&o, r->idempotency_hash.hi);
     }
+    put64(&o, r->parent_id);
+    put8(&o, (unsigned)r->origin.n);
     put32(&o, r->headers.n);
     put8(&o, (unsigned)r->key.n);
     put32(&o, r->payload.n);
@@ -321,7 +300,9 @@ enum err record_message_get(struct span meta, struct span data, struct record_me
     struct record_message r = {0};
     r.id = get64(&in);
     r.queue = get64(&in);
-    r.carried = get_up_to(&in, 1);
+    r.how = get_up_to(&in, MESSAGE_COPIED);
+    if (r.how == MESSAGE_MOVED)
+        r.moved_from = get64(&in);
     r.image = image_get(&in);
     r.created_at = get_time(&in);
     r.ttl_ms = get_time(&in);
@@ -330,8 +311,10 @@ enum err record_message_get(struct span meta, struct span data, struct record_me
         r.idempotency_hash.lo = get64(&in);
         r.idempotency_hash.hi = get64(&in);
     }
-    size_t headers = get32(&in), key = get8(&in);
+    r.parent_id = get64(&in);
+    size_t origin = get8(&in), headers = get32(&in), key = get8(&in);
     size_t payload = get32(&in);
+    r.origin = get_data(&in, &data, origin);
     r.headers = get_data(&in, &data, headers);
     r.key = get_data(&in, &data, key);
     r.payload = get_data(&in, &data, payload);
@@ -339,11 +322,20 @@ enum err record_message_get(struct span meta, struct span data, struct record_me
     return r.id == 0 || r.id > LIMIT_ID ? ERR_CORRUPT : done(&in, data);
 }
 
+void record_message_spans(const struct record_message *r, struct span ret[static MESSAGE_SPANS]) {
+    ret[0] = r->origin;
+    ret[1] = r->headers;
+    ret[2] = r->key;
+    ret[3] = r->payload;
+}
+
 size_t record_state_put(uint8_t meta[static RECORD_META_MAX], const struct record_state *r) {
     struct out o = {meta, 0};
     put64(&o, r->id);
     put64(&o, r->queue);
     image_put(&o, &r->image);
+    if (r->image.has_letter)
+        put8(&o, r->job_was);
     event_put(&o, &r->event);
     return o.n;
 }
@@ -354,9 +346,11 @@ enum err record_state_get(struct span meta, struct span data, struct record_stat
     r.id = get64(&in);
     r.queue = get64(&in);
     r.image = image_get(&in);
+    if (r.image.has_letter)
+        r.job_was = get_up_to(&in, JOB_PART_OPEN);
     r.event = event_get(&in, &data);
     r.event.at = r.image.updated_at;
-    r.event.next_at = r.image.state == STATE_DEAD ? 0 : r.image.next_at;
+    r.event.next_at = r.image.state == STATE_DISCARDED ? 0 : r.image.next_at;
     *ret = r;
     return r.id == 0 || r.id > LIMIT_ID ? ERR_CORRUPT : done(&in, data);
 }
@@ -389,6 +383,8 @@ size_t record_gone_put(uint8_t meta[static RECORD_GONE_META_MAX], const struct r
     struct out o = {meta, 0};
     put64(&o, r->queue);
     put8(&o, r->cause);
+    put32(&o, r->job);
+    put8(&o, r->job_part);
     put16(&o, r->count);
     for (uint32_t i = 0; i < r->count; i++)
         put64(&o, r->ids[i]);
@@ -400,7 +396,9 @@ enum err record_gone_get(struct span meta, uint64_t ids[static RECORD_GONE_IDS],
     struct in in = {.left = meta};
     struct record_gone r = {.ids = ids};
     r.queue = get64(&in);
-    uint8_t cause = get_up_to(&in, GONE_QUEUE_DELETED);
+    uint8_t cause = get_up_to(&in, GONE_PURGED);
+    r.job = get32(&in);
+    r.job_part = get_up_to(&in, JOB_PART_OPEN);
     r.count = get16(&in);
     if (in.bad || cause == 0 || r.count == 0 || r.count > RECORD_GONE_IDS)
         return ERR_CORRUPT;

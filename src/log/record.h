@@ -8,8 +8,8 @@
 #pragma once
 
 #include "base/hash.h"
-#include "model/message.h"
 #include "model/policy.h"
+#include "model/triage.h"
 
 /* Stored by number: append only. */
 enum record_type {
@@ -21,15 +21,27 @@ enum record_type {
     RECORD_GONE = 6,       /* messages that are no more */
     RECORD_HISTORY = 7,    /* a line of a carried message's story */
     RECORD_CLEANED = 8,    /* all that lived in a segment stands before this record, above it */
+    RECORD_GROUP = 9,      /* a cause group's whole image */
+    RECORD_GROUP_GONE = 10,
+    RECORD_JOB = 11,         /* a job's whole image */
+    RECORD_JOB_LETTERS = 12, /* letters that a job selected */
+    RECORD_JOB_SKIP = 13,    /* a letter that a job selected and did not send after all */
+    RECORD_JOB_GONE = 14,
+    RECORD_AUDIT = 15, /* who did what: in the same frame as what was done */
 };
 
-#define RECORD_META_MAX 1024 /* of all but RECORD_GONE */
+#define RECORD_META_MAX 2048 /* of all but RECORD_GONE and RECORD_JOB_LETTERS */
 #define RECORD_GONE_IDS 1000
-#define RECORD_GONE_META_MAX (16 + RECORD_GONE_IDS * 8)
+#define RECORD_GONE_META_MAX (24 + RECORD_GONE_IDS * 8)
+#define RECORD_JOB_IDS 1000
+#define RECORD_JOB_LETTERS_META_MAX (16 + RECORD_JOB_IDS * 8)
 
 struct record_engine {
     uint64_t next_id;
     uint64_t next_queue;
+    uint64_t next_dead_seq;
+    uint64_t next_audit;
+    uint32_t next_group, next_job;
     struct ledger deleted;
 };
 
@@ -45,9 +57,26 @@ struct record_queue {
     struct span name;
     struct policy policy;
     struct ledger ledger;
-    uint64_t deliveries, failures, deaths;
-    uint64_t next_dead_seq;
+    uint64_t deliveries, failures;
+    uint64_t deaths_by[REASON_COUNT];
+    uint64_t redriven, redriven_succeeded, redriven_died;
+    int64_t paused_at; /* 0 = not paused */
+    struct span paused_by, pause_reason;
 };
+
+/* What there is of a message once it died. */
+struct letter_image {
+    int64_t died_at; /* the last time */
+    uint64_t dead_seq;
+    uint64_t edited_to; /* the newest edited copy, 0 = none */
+    uint32_t group;     /* of its cause, 0 = its outcome is known */
+    uint32_t job;       /* the last one that took it, 0 = none */
+    enum job_part job_part;
+    uint16_t redrive_count;
+    uint8_t version; /* of the worker that failed it last: its place in the group's table */
+};
+#define VERSION_NONE 255 /* none was given, or the table is full */
+#define REDRIVE_COUNT_MOST UINT16_MAX
 
 /* The part of a message that changes. */
 struct message_image {
@@ -57,11 +86,12 @@ struct message_image {
     bool is_retry; /* next_at is set by a failure */
     uint32_t deliveries;
     int64_t updated_at;
-    /* pending: claimable from; processing: end of lease; dead: end of retention; 0 = none */
+    /* pending: claimable from; processing: end of lease; discarded: gone from; 0 = none */
     int64_t next_at;
-    int64_t expires_at; /* end of its time to live; 0 = none */
-    int64_t died_at;    /* 0 = not dead */
-    uint64_t dead_seq;
+    int64_t expires_at;      /* end of its time to live; 0 = none */
+    int64_t first_failed_at; /* 0 = it never failed */
+    bool has_letter;         /* it died once, or is the copy of one that did */
+    struct letter_image letter;
 };
 
 /* A line of a story as stored; `previous` is the position of the line before, 0 = none. */
@@ -70,18 +100,31 @@ struct record_event {
     uint32_t attempt;
     int64_t at, next_at;
     uint64_t previous;
-    struct span worker, worker_version, error_class, error, detail;
+    struct span worker, worker_version, error_class, error, detail, fingerprint;
+};
+#define EVENT_SPANS 6
+
+/* How a message's image came to be written. Stored by number: append only. */
+enum message_origin {
+    MESSAGE_ACCEPTED = 0,
+    MESSAGE_CARRIED = 1,  /* moved on by the cleaner: counted before */
+    MESSAGE_IMPORTED = 2, /* counted as moved in */
+    MESSAGE_MOVED = 3,    /* from another queue: out there, in here */
+    MESSAGE_COPIED = 4,   /* an edited copy: accepted, and perhaps open in a job */
 };
 
 struct record_message {
     uint64_t id;
     uint64_t queue;
-    bool carried; /* moved on by the cleaner: not accepted anew */
+    enum message_origin how;
+    uint64_t moved_from; /* MESSAGE_MOVED: the queue it left */
     struct message_image image;
     int64_t created_at;
     int64_t ttl_ms;            /* 0 = none; a replay begins it anew */
     int64_t idempotency_until; /* 0 = no key */
     struct hash128 idempotency_hash;
+    uint64_t parent_id; /* of what it is an edited copy of, 0 = none */
+    struct span origin; /* name of the queue it was accepted in, when that is another */
     struct span headers, key, payload;
 };
 
@@ -89,6 +132,7 @@ struct record_state {
     uint64_t id;
     uint64_t queue;
     struct message_image image;
+    enum job_part job_was;     /* where it stood in image.letter.job before */
     struct record_event event; /* EVENT_NONE: not part of the story */
 };
 
@@ -103,18 +147,104 @@ enum gone_cause {
     GONE_KEPT_LONG_ENOUGH = 1, /* succeeded, and retention is over: already counted as succeeded */
     GONE_RETENTION = 2,        /* dead, and retention is over: discarded, expired */
     GONE_QUEUE_DELETED = 3,    /* unfinished, and its queue was deleted: discarded */
+    GONE_DISCARDED = 4,        /* already counted as discarded; it can no longer be undone */
+    GONE_PURGED = 5,           /* dead, and purged: discarded */
 };
 
 struct record_gone {
     uint64_t queue;
     enum gone_cause cause;
+    /* the job that all of them are in, and where there; 0 = none */
+    uint32_t job;
+    enum job_part job_part;
     uint32_t count; /* 1..RECORD_GONE_IDS */
     const uint64_t *ids;
 };
 
+/* -- cause groups ---------------------------------------------------------------------------- */
+
+#define GROUP_MINUTES 60
+#define GROUP_HOURS 24
+#define GROUP_VERSIONS_STORED 16
+
+struct group_version {
+    struct span name;
+    uint64_t total;
+};
+
+/* Its totals also grow by each death that names it (a state image that is dead). */
+struct record_group {
+    uint32_t group;
+    uint64_t queue;
+    uint64_t key;
+    enum reason reason; /* of its first letter */
+    bool is_explicit;
+    enum group_state state;
+    int64_t state_at;
+    int64_t first_seen, last_seen;
+    int64_t regressed_at, quiet_ms;
+    uint64_t total;
+    int64_t minute_at, hour_at; /* the number (since the epoch) of the newest in each ring */
+    uint32_t minutes[GROUP_MINUTES], hours[GROUP_HOURS]; /* deaths, at (number % size) */
+    uint8_t version_count;
+    struct group_version versions[GROUP_VERSIONS_STORED];
+    struct span title, error_class, owner, note;
+};
+
+/* -- jobs ------------------------------------------------------------------------------------ */
+
+/* Its counts also grow by each record that names it. */
+struct record_job {
+    uint32_t job;
+    enum job_kind kind;
+    enum job_state state;
+    bool selecting;
+    bool sample_passed; /* or there is none */
+    bool force;
+    uint64_t queue, to; /* numbers; 0: all queues, each its own */
+    uint64_t fence;
+    uint64_t rate_milli;
+    uint32_t sample, stop_if_ppm;
+    enum discard_reason why;
+    int64_t created_at, changed_at, ended_at;
+    struct job_counts counts;
+    uint64_t sent;
+    uint64_t redriven_before, at_limit;
+    /* what the share of stop_if leaves out: outcomes from before the job was resumed */
+    uint64_t succeeded_before, died_before;
+    int64_t cursor_died_at; /* selection has reached this place */
+    uint64_t cursor_seq;
+    uint8_t version_count;
+    struct group_version versions[GROUP_VERSIONS_STORED];
+    struct span queue_name, to_name, filter, name, actor, reason, patch, stop_reason;
+};
+
+/* Marks them; the job's image in the same frame counts them. */
+struct record_job_letters {
+    uint32_t job;
+    uint32_t count; /* 1..RECORD_JOB_IDS */
+    const uint64_t *ids;
+};
+
+struct record_job_skip {
+    uint32_t job;
+    uint64_t id;
+    enum job_skip why;
+};
+
 /* Writing: fills `meta` and returns its bytes; the data spans to append, in this order, are the
- * caller's: message: headers, key, payload. state, history: worker, worker_version, error_class,
- * error, detail. Others: none. */
+ * caller's: message: origin, headers, key, payload. state, history: the spans of its event
+ * (record_event_spans). group, job, audit: record_*_spans. Others: none. */
+#define MESSAGE_SPANS 4
+#define GROUP_SPANS (4 + GROUP_VERSIONS_STORED)
+#define JOB_SPANS (8 + GROUP_VERSIONS_STORED)
+#define AUDIT_SPANS 5
+void record_event_spans(const struct record_event *r, struct span ret[static EVENT_SPANS]);
+void record_message_spans(const struct record_message *r, struct span ret[static MESSAGE_SPANS]);
+/* return how many */
+size_t record_group_spans(const struct record_group *r, struct span ret[static GROUP_SPANS]);
+size_t record_job_spans(const struct record_job *r, struct span ret[static JOB_SPANS]);
+void record_audit_spans(const struct audit_entry *r, struct span ret[static AUDIT_SPANS]);
 size_t record_engine_put(uint8_t meta[static RECORD_META_MAX], const struct record_engine *r);
 size_t record_queue_put(uint8_t meta[static RECORD_META_MAX], const struct record_queue *r);
 size_t record_queue_gone_put(uint8_t meta[static RECORD_META_MAX],
@@ -124,6 +254,14 @@ size_t record_state_put(uint8_t meta[static RECORD_META_MAX], const struct recor
 size_t record_gone_put(uint8_t meta[static RECORD_GONE_META_MAX], const struct record_gone *r);
 size_t record_history_put(uint8_t meta[static RECORD_META_MAX], const struct record_history *r);
 size_t record_cleaned_put(uint8_t meta[static RECORD_META_MAX], uint64_t segment);
+size_t record_group_put(uint8_t meta[static RECORD_META_MAX], const struct record_group *r);
+size_t record_group_gone_put(uint8_t meta[static RECORD_META_MAX], uint32_t group);
+size_t record_job_put(uint8_t meta[static RECORD_META_MAX], const struct record_job *r);
+size_t record_job_letters_put(uint8_t meta[static RECORD_JOB_LETTERS_META_MAX],
+                              const struct record_job_letters *r);
+size_t record_job_skip_put(uint8_t meta[static RECORD_META_MAX], const struct record_job_skip *r);
+size_t record_job_gone_put(uint8_t meta[static RECORD_META_MAX], uint32_t job);
+size_t record_audit_put(uint8_t meta[static RECORD_META_MAX], const struct audit_entry *r);
 
 /* Reading: spans point into meta and data. `data.p` may be NULL (big data left unread): then the
  * data's spans are {NULL, n}. */
@@ -139,3 +277,12 @@ enum err record_gone_get(struct span meta, uint64_t ids[static RECORD_GONE_IDS],
 enum err record_history_get(struct span meta, struct span data,
                             struct record_history *ret) MUST_CHECK;
 enum err record_cleaned_get(struct span meta, uint64_t *ret_segment) MUST_CHECK;
+enum err record_group_get(struct span meta, struct span data, struct record_group *ret) MUST_CHECK;
+enum err record_group_gone_get(struct span meta, uint32_t *ret_group) MUST_CHECK;
+enum err record_job_get(struct span meta, struct span data, struct record_job *ret) MUST_CHECK;
+/* The ids as in record_gone_get. */
+enum err record_job_letters_get(struct span meta, uint64_t ids[static RECORD_JOB_IDS],
+                                struct record_job_letters *ret) MUST_CHECK;
+enum err record_job_skip_get(struct span meta, struct record_job_skip *ret) MUST_CHECK;
+enum err record_job_gone_get(struct span meta, uint32_t *ret_job) MUST_CHECK;
+enum err record_audit_get(struct span meta, struct span data, struct audit_entry *ret) MUST_CHECK;

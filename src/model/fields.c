@@ -24,6 +24,7 @@ void field_error_add(struct field_errors *e, const char *prefix, const char *fie
         return;
     struct field_error *item = &e->items[e->count++];
     item->code = code;
+    item->has_position = false;
 
     size_t n = 0;
     append_cut(item->field, sizeof item->field, &n, prefix);
@@ -37,6 +38,17 @@ void field_error_add(struct field_errors *e, const char *prefix, const char *fie
     assert(written >= 0);
     n = 0;
     append_cut(item->message, sizeof item->message, &n, text);
+}
+
+void field_error_add_at(struct field_errors *e, const char *field, const char *code,
+                        size_t position, size_t length, const char *message) {
+    if (e->count == FIELD_ERRORS_MAX)
+        return;
+    field_error_add(e, "", field, code, "%s", message);
+    struct field_error *item = &e->items[e->count - 1];
+    item->has_position = true;
+    item->position = position;
+    item->length = length;
 }
 
 /* -- members --------------------------------------------------------------------------------- */

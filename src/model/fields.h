@@ -12,9 +12,11 @@
 struct field_error {
     char field[96];
     /* static: required wrong_type out_of_range too_long not_allowed unknown_field bad_encoding
-     * conflict */
+     * conflict bad_filter */
     const char *code;
-    char message[128];
+    char message[160];
+    bool has_position;
+    size_t position, length; /* in bytes from 0, of what is wrong within a text */
 };
 
 struct field_errors {
@@ -25,6 +27,10 @@ struct field_errors {
 void field_error_add(struct field_errors *e, const char *prefix, const char *field,
                      const char *code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* The same about a part of the field's text. */
+void field_error_add_at(struct field_errors *e, const char *field, const char *code,
+                        size_t position, size_t length, const char *message);
 
 /* An object being read: `prefix` is put before each member's name in errors ("[2]." or "backoff.").
  */

@@ -26,6 +26,7 @@ struct policy policy_default(void) {
         .idempotency_window_ms = 3600 * 1000,
         .keep_succeeded_ms = 3600 * 1000,
         .keep_succeeded_max = 1000000,
+        .redrive_limit = 3,
     };
 }
 
@@ -47,7 +48,8 @@ bool policy_equal(const struct policy *a, const struct policy *b) {
            a->messages_max == b->messages_max && a->bytes_max == b->bytes_max &&
            a->idempotency_window_ms == b->idempotency_window_ms &&
            a->keep_succeeded_ms == b->keep_succeeded_ms &&
-           a->keep_succeeded_max == b->keep_succeeded_max && a->keep_dead_ms == b->keep_dead_ms;
+           a->keep_succeeded_max == b->keep_succeeded_max && a->keep_dead_ms == b->keep_dead_ms &&
+           a->redrive_limit == b->redrive_limit;
 }
 
 /* -- backoff --------------------------------------------------------------------------------- */
@@ -191,11 +193,17 @@ static void read_retention(const struct json *v, struct field_errors *errors, st
 }
 
 struct policy policy_from_json(const struct json *v, struct field_errors *errors) {
-    static const char *const names[] = {"max_retries",   "backoff",
-                                        "lease_seconds", "delay_seconds",
-                                        "ttl_seconds",   "max_messages",
-                                        "max_bytes",     "idempotency_window_seconds",
-                                        "retention",     NULL};
+    static const char *const names[] = {"max_retries",
+                                        "backoff",
+                                        "lease_seconds",
+                                        "delay_seconds",
+                                        "ttl_seconds",
+                                        "max_messages",
+                                        "max_bytes",
+                                        "idempotency_window_seconds",
+                                        "redrive_limit",
+                                        "retention",
+                                        NULL};
     struct policy p = policy_default();
     if (v == NULL)
         return p;
@@ -215,6 +223,7 @@ struct policy policy_from_json(const struct json *v, struct field_errors *errors
     p.bytes_max = (uint64_t)field_int_or_null(&f, "max_bytes", 1, (int64_t)LIMIT_ID, 0);
     p.idempotency_window_ms = 1000 * field_int(&f, "idempotency_window_seconds", 1,
                                                WINDOW_SECONDS_MAX, p.idempotency_window_ms / 1000);
+    p.redrive_limit = (uint32_t)field_int(&f, "redrive_limit", 0, LIMIT_REDRIVES, p.redrive_limit);
     read_retention(json_get(v, "retention"), errors, &p);
     return p;
 }
@@ -273,6 +282,8 @@ void policy_to_json(const struct policy *p, struct json_writer *w) {
     put_or_null(w, "max_bytes", p->bytes_max);
     put_milli(w, "idempotency_window_seconds", p->idempotency_window_ms);
 
+    json_name(w, "redrive_limit");
+    json_put_u64(w, p->redrive_limit);
     json_name(w, "retention");
     json_begin(w, '{');
     put_milli(w, "succeeded_seconds", p->keep_succeeded_ms);

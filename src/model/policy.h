@@ -32,7 +32,8 @@ struct policy {
     int64_t idempotency_window_ms;
     int64_t keep_succeeded_ms;
     uint64_t keep_succeeded_max;
-    int64_t keep_dead_ms; /* 0 = for ever */
+    int64_t keep_dead_ms;   /* 0 = for ever */
+    uint32_t redrive_limit; /* how often a message may be sent again, unless forced */
 };
 
 struct policy policy_default(void);

@@ -18,6 +18,7 @@ enum flag {
     FLAG_DURABILITY,
     FLAG_TOKEN,
     FLAG_TOKEN_FILE,
+    FLAG_TOKEN_NAME,
     FLAG_TLS_CERT,
     FLAG_TLS_KEY,
     FLAG_INSECURE,
@@ -45,6 +46,8 @@ static const struct row {
      "sync: every reply is on disk; none: the system writes when it likes (sync)"},
     {"token", "TOKEN", FLAG_TOKEN, "what clients must send as Authorization: Bearer TOKEN (none)"},
     {"token-file", "FILE", FLAG_TOKEN_FILE, "the same, read from a file's first line"},
+    {"token-name", "NAME", FLAG_TOKEN_NAME,
+     "who its holders are on the audit, unless they say so themselves (token)"},
     {"tls-cert", "FILE", FLAG_TLS_CERT, "PEM certificate chain: HTTPS instead of HTTP"},
     {"tls-key", "FILE", FLAG_TLS_KEY, "PEM private key of the certificate"},
     {"insecure", NULL, FLAG_INSECURE, "allow another address than loopback without a token"},
@@ -163,6 +166,16 @@ static bool read_token_file(struct config *c, const char *path) {
     return set_token(c, line);
 }
 
+static bool set_token_name(struct config *c, const char *name) {
+    struct span text = span_str(name);
+    if (text.n == 0 || text.n > LIMIT_ACTOR || !span_is_utf8(text)) {
+        fprintf(stderr, "nixie serve: --token-name: must be 1 to %d bytes of UTF-8\n", LIMIT_ACTOR);
+        return false;
+    }
+    c->token_name = name;
+    return true;
+}
+
 static bool set_bytes(const struct row *row, const char *text, int64_t low, int64_t high,
                       size_t *ret) {
     int64_t v = 0;
@@ -201,6 +214,8 @@ static bool set_flag(struct config *c, const struct row *row, const char *text) 
         return set_token(c, text);
     case FLAG_TOKEN_FILE:
         return read_token_file(c, text);
+    case FLAG_TOKEN_NAME:
+        return set_token_name(c, text);
     case FLAG_TLS_CERT:
         c->tls_cert = text;
         return true;
@@ -325,6 +340,7 @@ static bool sensible(const struct config *c) {
 enum config_result config_read(struct config *c, int argc, char **argv) {
     *c = (struct config){
         .data = "./data",
+        .token_name = "token",
         .log_level = LOG_LEVEL_INFO,
         .segment_bytes = LOG_SEGMENT_BYTES,
         .limits = {.payload_bytes_max = LIMIT_PAYLOAD,

@@ -12,6 +12,7 @@ struct config {
     const char *data;
     bool durability_none;
     char *token; /* NULL: none */
+    const char *token_name;
     const char *tls_cert, *tls_key;
     bool insecure, test_clock;
     enum log_level log_level;

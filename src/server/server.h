@@ -22,7 +22,8 @@ struct server {
     struct barrier barrier;
     struct loop *loop;
     struct server_limits limits;
-    const char *token; /* NULL: everybody is welcome */
+    const char *token;      /* NULL: everybody is welcome */
+    const char *token_name; /* who its holders are, unless they say so themselves */
     bool test_clock;
     bool draining;
     /* the latest time told: server_now never goes below it, the test clock stands at it */

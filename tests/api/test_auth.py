@@ -8,7 +8,12 @@ GUARDED = [("GET", "/"), ("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", 
            ("DELETE", "/queues/q"), ("POST", "/queues/q/messages"), ("GET", "/queues/q/messages"), ("POST", "/queues/q/claim"),
            ("POST", "/queues/q/settle"), ("GET", "/queues/q/messages/1"), ("GET", "/queues/q/messages/1/payload"),
            ("GET", "/queues/q/messages/1/attempts"), ("POST", "/queues/q/messages/1/succeed"), ("POST", "/queues/q/messages/1/fail"),
-           ("POST", "/queues/q/messages/1/extend"), ("POST", "/queues/q/messages/1/release"), ("POST", "/queues/q/messages/1/replay")]
+           ("POST", "/queues/q/messages/1/extend"), ("POST", "/queues/q/messages/1/release"), ("POST", "/queues/q/messages/1/replay"),
+           ("POST", "/queues/q/messages/1/edit"), ("POST", "/queues/q/messages/1/discard"), ("POST", "/queues/q/messages/1/undiscard"),
+           ("GET", "/messages/1"), ("GET", "/dead"), ("POST", "/dead"), ("GET", "/groups"), ("GET", "/groups/v1:1"),
+           ("PATCH", "/groups/v1:1"), ("POST", "/redrives"), ("GET", "/redrives"), ("GET", "/redrives/1"), ("PATCH", "/redrives/1"),
+           ("POST", "/discards"), ("GET", "/discards"), ("GET", "/discards/1"), ("PATCH", "/discards/1"), ("GET", "/audit"),
+           ("POST", "/queues/q/pause"), ("POST", "/queues/q/resume"), ("POST", "/queues/q/purge")]
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ def test_a_long_random_walk(queue, seed):
                     queue.act(m, verb, now=at(now))
         else:
             for d in queue.list(now=at(now), status="dead", limit=2):
-                queue.replay(d, now=at(now))
+                queue.replay(d, now=at(now), force=True)
         terms(queue, at(now))
     info = queue.info()
     by_state = {s: len(queue.list(status=s, limit=1000)) for s in ("pending", "processing", "dead", "succeeded")}

@@ -38,7 +38,12 @@ ROUTES = [("/", {"GET"}), ("/healthz", {"GET"}), ("/readyz", {"GET"}), ("/metric
           ("/queues", {"GET"}), ("/queues/Q", {"GET", "PUT", "DELETE"}), ("/queues/Q/messages", {"GET", "POST"}),
           ("/queues/Q/claim", {"POST"}), ("/queues/Q/settle", {"POST"}), ("/queues/Q/messages/1", {"GET"}),
           ("/queues/Q/messages/1/payload", {"GET"}), ("/queues/Q/messages/1/attempts", {"GET"})] + [
-          (f"/queues/Q/messages/1/{verb}", {"POST"}) for verb in ("succeed", "fail", "extend", "release", "replay")]
+          (f"/queues/Q/messages/1/{verb}", {"POST"})
+          for verb in ("succeed", "fail", "extend", "release", "replay", "edit", "discard", "undiscard")] + [
+          ("/messages/1", {"GET"}), ("/dead", {"GET", "POST"}), ("/groups", {"GET"}), ("/groups/v1:1", {"GET", "PATCH"}),
+          ("/redrives", {"GET", "POST"}), ("/redrives/1", {"GET", "PATCH"}), ("/discards", {"GET", "POST"}),
+          ("/discards/1", {"GET", "PATCH"}), ("/audit", {"GET"}), ("/queues/Q/pause", {"POST"}), ("/queues/Q/resume", {"POST"}),
+          ("/queues/Q/purge", {"POST"})]
 
 
 @pytest.mark.parametrize("path,methods", ROUTES)
@@ -63,7 +68,7 @@ def test_head_sends_no_body(queue):
 
 UNKNOWN = ["/nothing/here", "/queue", "/queues/Q/message", "/queues/Q/messages/1/succeeds", "/queues/Q/messages/1/succeed/x",
            "/queues/Q/messages/1/", "/queues/Q/claims", "/healthz/x", "/Queues", "//queues", "/queues/Q/messages/1/payload/x",
-           "/openapi", "/metrics/", "/..", "/queues/Q/../Q", "/favicon.ico"]
+           "/openapi", "/metrics/", "/messages", "/messages/1/payload", "/dead/1", "/groups/a/b", "/redrives/1/x", "/audit/1", "/..", "/queues/Q/../Q", "/favicon.ico"]
 
 
 @pytest.mark.parametrize("path", UNKNOWN)
@@ -73,6 +78,14 @@ def test_unknown_routes(queue, path):
         reply = queue.client.call(method, path.replace("/queues/Q", queue.path), **({"body": {}} if method == "POST" else {}))
         assert reply.status == 404, (method, reply)
     queue.client.queues = {queue.path.split("/")[2]}
+
+
+def test_jobs_that_cannot_be(client):
+    for kind in ("redrives", "discards"):
+        for job in ("0", "x", "-1", "1x", "01", "4294967296", "99999999999999999999", "%ff"):
+            for method in ("GET", "PATCH"):
+                reply = client.call(method, f"/{kind}/{job}", **({"body": {"rate": 1}} if method == "PATCH" else {}))
+                assert reply.status == 404 and reply.json["title"] == "no such job", (kind, job, reply)
 
 
 def test_a_body_over_the_limit(start):

@@ -2,6 +2,7 @@
 import re
 
 from lib.client import at
+from lib.jobs import Jobs, bury, finish
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 SAMPLE = re.compile(rf"({NAME})(?:\{{(.*)\}})? (-?[0-9.eE+-]+|[+-]Inf|NaN)\Z")
@@ -121,3 +122,120 @@ def test_dead_letters_discarded_by_retention_are_counted(client, queue):
     queue.dead()
     queue.info(now=at(10))
     assert total(metrics(client), "discarded") - before == 1
+
+
+# -- dead letters ----------------------------------------------------------------------------------------------------------
+
+
+def of(families, name, queue, **labels):
+    """The value of a series of the queue, or None."""
+    return families[name][1].get((name, tuple(sorted({"queue": queue.name, **labels}.items()))))
+
+
+def test_dead_letters_by_reason(client, queue):
+    queue.put()
+    families = metrics(client)
+    for reason in ("max_retries", "permanent", "expired", "lease_expired"):
+        for name in ("nixie_dead_messages", "nixie_dead_lettered_total"):
+            assert of(families, name, queue, reason=reason) == 0
+    ids = bury(queue, 3)
+    bury(queue, 2, permanent=True)
+    queue.replay(ids[0])
+    families = metrics(client)
+    assert of(families, "nixie_dead_messages", queue, reason="max_retries") == 2
+    assert of(families, "nixie_dead_lettered_total", queue, reason="max_retries") == 3
+    assert of(families, "nixie_dead_messages", queue, reason="permanent") == 2
+    assert of(families, "nixie_dead_messages", queue, reason="expired") == 0
+    assert of(families, "nixie_deaths_total", queue) == 5
+
+
+def test_what_was_sent_again_and_what_came_of_it(client, queue):
+    jobs = Jobs(client)
+    active = metrics(client)["nixie_redrives_active"][1]["nixie_redrives_active", ()]
+    bury(queue, 5)
+    j = jobs.redrive(queue=queue.name)
+    jobs.read(j)
+    finish(queue, n=2)
+    finish(queue, "fail", n=1)
+    families = metrics(client)
+    assert of(families, "nixie_redriven_total", queue) == 5
+    assert of(families, "nixie_redrive_outcome_total", queue, outcome="succeeded") == 2
+    assert of(families, "nixie_redrive_outcome_total", queue, outcome="died_again") == 1
+    assert families["nixie_redrives_active"][1]["nixie_redrives_active", ()] == active + 1
+    finish(queue)
+    assert jobs.is_done(j)
+    families = metrics(client)
+    assert of(families, "nixie_redrive_outcome_total", queue, outcome="succeeded") == 4
+    assert families["nixie_redrives_active"][1]["nixie_redrives_active", ()] == active
+
+
+def test_undoing_a_discard_takes_nothing_from_a_counter(client, queue):
+    a, b = bury(queue, 2)
+    queue.act(a, "discard", why="test")
+    queue.act(b, "discard", why="test")
+    queue.act(a, "undiscard")
+    families = metrics(client)
+    assert of(families, "nixie_discarded_total", queue) == 2
+    assert of(families, "nixie_undiscarded_total", queue) == 1
+    assert of(families, "nixie_dead_messages", queue, reason="max_retries") == 1
+
+
+def test_the_ages_of_the_dead(client, queue):
+    bury(queue, 1)
+    bury(queue, 1, now=at(30))
+    families = metrics_at(client, 50)
+    assert of(families, "nixie_dead_oldest_age_seconds", queue) == 50
+    assert of(families, "nixie_dead_min_ttl_seconds", queue) is None
+    queue.put(retention={"dead_seconds": 100}, now=at(50))
+    assert of(metrics_at(client, 60), "nixie_dead_min_ttl_seconds", queue) == 40
+    families = metrics_at(client, 100)
+    assert of(families, "nixie_dead_min_ttl_seconds", queue) == 30
+    assert of(families, "nixie_dead_oldest_age_seconds", queue) == 70
+    assert of(families, "nixie_dead_expired_total", queue) == 1
+    families = metrics_at(client, 130)
+    assert of(families, "nixie_dead_oldest_age_seconds", queue) == 0
+    assert of(families, "nixie_dead_min_ttl_seconds", queue) is None
+    assert of(families, "nixie_dead_expired_total", queue) == 2
+
+
+def metrics_at(client, seconds):
+    client.now = at(seconds)
+    return metrics(client)
+
+
+def test_groups_and_pauses(client, queue):
+    bury(queue, 3, error_class="Timeout")
+    bury(queue, 1, error_class="ParseError")
+    families = metrics(client)
+    assert of(families, "nixie_dead_groups", queue) == 2 and of(families, "nixie_queue_paused", queue) == 0
+    queue._do(200, "POST", "/pause", {"reason": "incident"})
+    assert of(metrics(client), "nixie_queue_paused", queue) == 1
+    queue._do(200, "POST", "/resume")
+    assert of(metrics(client), "nixie_queue_paused", queue) == 0
+
+
+def test_the_audit_is_counted(client, queue):
+    before = metrics(client)["nixie_audit_entries"][1]["nixie_audit_entries", ()]
+    queue.act(bury(queue, 1)[0], "discard", why="test")
+    assert metrics(client)["nixie_audit_entries"][1]["nixie_audit_entries", ()] == before + 1
+
+
+def test_a_deleted_queue_keeps_its_totals(client, queue):
+    target = client.queue(queue.name + "/target")
+    target.put()
+    ids = bury(queue, 4)
+    queue.act(ids[0], "discard", why="test")
+    queue.act(ids[0], "undiscard")
+    jobs = Jobs(client)
+    j = jobs.redrive(queue=queue.name, filter=f"id:{ids[1]}", to=target.name)
+    jobs.read(j)
+    finish(target)
+    families = metrics(client)
+    assert (of(families, "nixie_moved_out_total", queue), of(families, "nixie_moved_in_total", target)) == (1, 1)
+    sums = {word: total(families, word) for word in ("accepted", "discarded", "moved_in", "moved_out")}
+    queue.delete(discard=True)
+    target.delete(discard=True)
+    after = metrics(client)
+    assert total(after, "discarded") == sums["discarded"] + 3
+    assert total(after, "accepted") == sums["accepted"]
+    assert (total(after, "moved_in"), total(after, "moved_out")) == (sums["moved_in"], sums["moved_out"])

@@ -6,7 +6,7 @@ from lib.client import T0, at
 DEFAULTS = {"max_retries": 3,
             "backoff": {"kind": "exponential", "base_seconds": 1, "factor": 2, "cap_seconds": 3600, "jitter": "none"},
             "lease_seconds": 300, "delay_seconds": 0, "ttl_seconds": None, "max_messages": None, "max_bytes": None,
-            "idempotency_window_seconds": 3600,
+            "idempotency_window_seconds": 3600, "redrive_limit": 3,
             "retention": {"succeeded_seconds": 3600, "succeeded_max": 1000000, "dead_seconds": None}}
 
 
@@ -24,7 +24,9 @@ def test_the_defaults_are_exactly_as_documented(queue):
     queue.enqueue("abc")
     assert queue.info() == {
         "queue": queue.name, "created_at": T0, "policy": DEFAULTS,
-        "counts": {"pending": 1, "ready": 1, "processing": 0, "parked": 0, "dead": 0, "succeeded": 0}, "bytes": 3,
+        "counts": {"pending": 1, "ready": 1, "processing": 0, "parked": 0, "dead": 0, "succeeded": 0, "discarded": 0},
+        "dead_by_reason": {}, "groups": 0, "oldest_death": None, "soonest_expiry": None, "expired_total": 0, "paused": None,
+        "bytes": 3,
         "conservation": {"accepted": 1, "moved_in": 0, "pending": 1, "processing": 0, "parked": 0, "dead": 0,
                          "succeeded_total": 0, "discarded_total": 0, "moved_out": 0, "holds": True}}
 
@@ -46,10 +48,10 @@ def test_a_whole_policy_comes_back(queue):
     policies = [DEFAULTS,
                 {"max_retries": 250, "backoff": {"kind": "fixed", "base_seconds": 31536000, "jitter": "full"},
                  "lease_seconds": 43200, "delay_seconds": 31536000, "ttl_seconds": 31536000, "max_messages": 1, "max_bytes": 1,
-                 "idempotency_window_seconds": 604800,
+                 "idempotency_window_seconds": 604800, "redrive_limit": 1000,
                  "retention": {"succeeded_seconds": 0, "succeeded_max": 0, "dead_seconds": 315360000}},
                 {"max_retries": 1, "backoff": {"kind": "list", "list_seconds": list(range(32)), "jitter": "equal"},
-                 "idempotency_window_seconds": 1,
+                 "idempotency_window_seconds": 1, "redrive_limit": 0,
                  "retention": {"succeeded_seconds": 31536000, "succeeded_max": 10000000, "dead_seconds": 1}},
                 {"backoff": {"kind": "exponential", "base_seconds": 0, "factor": 1.5, "cap_seconds": 0}}]
     for policy in policies:
@@ -70,6 +72,7 @@ BAD = [({"max_retries": v}, "max_retries") for v in (0, 251, "3", 2.5, True, Non
     ({"max_messages": v}, "max_messages") for v in (0, -1, "3", 1.5)] + [
     ({"max_bytes": v}, "max_bytes") for v in (0, -1, "3", 1.5)] + [
     ({"idempotency_window_seconds": v}, "idempotency_window_seconds") for v in (0, 604801, "3")] + [
+    ({"redrive_limit": v}, "redrive_limit") for v in (-1, 1001, "3", 1.5, None)] + [
     ({"retention": {"succeeded_seconds": v}}, "retention.succeeded_seconds") for v in (-1, 31536001, "3")] + [
     ({"retention": {"succeeded_max": v}}, "retention.succeeded_max") for v in (-1, 10000001, "3")] + [
     ({"retention": {"dead_seconds": v}}, "retention.dead_seconds") for v in (0, -1, 315360001, "3")] + [
@@ -393,6 +396,36 @@ def test_retention_of_dead(queue):
 def test_dead_are_kept_for_ever_by_default(queue):
     d = queue.dead()
     assert queue.read(d, now="2036-01-01 00:00:00")["status"] == "dead"
+
+
+def test_what_a_queue_tells_of_its_dead(queue):
+    queue.put(retention={"dead_seconds": 1000})
+    queue.dead("x", now=at(5))
+    queue.enqueue("y", now=at(10))
+    queue.fail(queue.claim(now=at(10)), now=at(10), permanent=True, error="other")
+    info = queue.info(now=at(20))
+    assert info["dead_by_reason"] == {"max_retries": 1, "permanent": 1} and info["groups"] == 2
+    assert (info["oldest_death"], info["soonest_expiry"], info["expired_total"]) == (at(5), at(1005), 0)
+    info = queue.info(now=at(1005))
+    assert (info["oldest_death"], info["soonest_expiry"], info["expired_total"]) == (at(10), at(1010), 1)
+    assert info["dead_by_reason"] == {"permanent": 1} and info["groups"] == 1
+    info = queue.info(now=at(1010))
+    assert (info["oldest_death"], info["soonest_expiry"], info["expired_total"], info["groups"]) == (None, None, 2, 0)
+    assert info["conservation"]["discarded_total"] == 2 and info["counts"]["discarded"] == 0
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3])
+def test_how_often_a_message_may_be_sent_again(queue, limit):
+    queue.put(redrive_limit=limit)
+    d = queue.dead("x")
+    for _ in range(limit):
+        queue.replay(d)
+        queue.fail(queue.claim(), permanent=True)
+    before = queue.read(d)
+    reply = queue.client.post(f"{queue.path}/messages/{d['id']}/replay")
+    assert reply.status == 409 and "force" in reply.json["detail"], reply
+    assert queue.read(d) == before
+    assert queue.replay(d, force=True)["redrive_count"] == limit + 1
 
 
 def test_a_replayed_message_is_not_discarded(queue):

@@ -9,6 +9,7 @@ def test_replay(queue):
     r = queue.replay(d, now=at(60))
     assert (r["status"], r["retry_count"], r["last_error"], r["retry_after"]) == ("pending", 0, None, None)
     assert (r["max_retries"], r["deliveries"], r["updated_at"], r["created_at"]) == (1, 1, at(60), d["created_at"])
+    assert (r["redrive_count"], r["generation"]) == (1, 2) and "death" not in r
     assert queue.read(d, now=at(60)) == r
     c = queue.claim(now=at(60))
     assert c["id"] == d["id"] and c["deliveries"] == 2
@@ -31,7 +32,8 @@ def test_only_dead_messages(queue, state):
     if state == "succeeded":
         queue.succeed(m)
     before = queue.read(m)
-    queue.replay(m, expect=409)
+    reply = queue.replay(m, expect=409)
+    assert reply["detail"] == f"message {m['id']} is {state}: only a dead letter can be replayed"
     assert queue.read(m) == before
 
 
@@ -77,11 +79,54 @@ def test_every_reason_can_be_replayed(queue, how):
     queue.succeed(queue.claim(now=at(1000)), now=at(1000))
 
 
-def test_a_body_is_optional_and_unknown_members_are_not_taken(queue):
+def replay(queue, d, body, **more):
+    return queue.client.post(f"{queue.path}/messages/{d['id']}/replay", body, **more)
+
+
+@pytest.mark.parametrize("body, field, code", [
+    ({"lease": "x"}, "lease", "unknown_field"),
+    ({"force": "yes"}, "force", "wrong_type"),
+    ({"reason": 7}, "reason", "wrong_type"),
+    ({"reason": "r" * 1025}, "reason", "too_long"),
+    ([], "body", "wrong_type"),
+])
+def test_a_body_is_optional_and_unknown_members_are_not_taken(queue, body, field, code):
     d = queue.dead()
-    reply = queue.client.post(f"{queue.path}/messages/{d['id']}/replay", {"lease": "x"})
-    assert reply.status == 422, reply
-    assert queue.client.post(f"{queue.path}/messages/{d['id']}/replay", {}).status == 200
+    reply = replay(queue, d, body)
+    assert reply.status == 422 and reply.error() == (field, code), reply
+    assert replay(queue, d, {}).status == 200
+
+
+def test_who_and_why_are_in_the_story(queue):
+    d = queue.dead()
+    assert replay(queue, d, {"reason": "fix deployed"}, headers={"Nixie-Actor": "ünï".encode()}).status == 200
+    line = queue.attempts(d)[-1]
+    assert (line["event"], line["actor"]) == ("replayed", "ünï")
+
+
+def test_the_redrive_limit_ends_a_loop(queue):
+    d = queue.dead()  # the limit is 3 by default
+    for n in range(3):
+        assert queue.replay(d)["redrive_count"] == n + 1
+        queue.fail(queue.claim())
+    reply = queue.replay(d, expect=409)
+    assert reply["title"] == "redrive limit"
+    assert reply["detail"] == "it was sent again 3 times, which is the queue's redrive_limit: force to send it again"
+    assert queue.read(d)["status"] == "dead"
+    assert queue.replay(d, force=True)["redrive_count"] == 4
+    queue.fail(queue.claim())
+    reply = queue.replay(d, expect=409)
+    assert reply["detail"] == "it was sent again 4 times, and the queue's redrive_limit is 3: force to send it again"
+    queue.put(redrive_limit=5)
+    assert queue.replay(d)["redrive_count"] == 5
+
+
+def test_a_limit_of_zero_forbids_all_but_force(queue):
+    queue.put(redrive_limit=0)
+    d = queue.dead()
+    reply = queue.replay(d, expect=409)
+    assert reply["detail"] == "the queue's redrive_limit is 0: force to send it again"
+    queue.replay(d, force=True)
 
 
 def test_a_replay_needs_no_room(queue):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from lib import model
-from lib.client import Client, at
+from lib.client import DISCARDS, Client, at
 from lib.server import Server
 
 QUEUES = st.sampled_from(sorted(model.POLICIES))
@@ -94,8 +94,10 @@ class Machine(RuleBasedStateMachine):
                 assert seen["retry_after"] == at(m.retry_at), (seen, vars(m))
         else:
             assert seen["retry_after"] is None, (seen, vars(m))
-        if m.status == "dead":
+        if m.status in ("dead", "discarded"):
             assert seen["died_at"] == at(m.died), (seen, vars(m))
+        assert seen.get("redrive_count", 0) == m.redrives, (seen, vars(m))
+        assert seen.get("discarded") == (None if m.gone is None else {"reason": m.why, "gone_at": at(m.gone)}), (seen, vars(m))
         if "lease" in seen:
             assert seen["lease_expires_at"] == at(m.lease_end), (seen, vars(m))
 
@@ -122,13 +124,16 @@ class Machine(RuleBasedStateMachine):
             assert info["counts"] == queue.counts(self.now), name
             assert info["conservation"] == queue.terms(), name
             assert info["bytes"] == queue.bytes(), name
+            assert info["expired_total"] == queue.expired, name
+            assert info["oldest_death"] == min((at(m.died) for m in queue.dead()), default=None), name
+            assert (info["paused"] or {}).get("since") == (None if queue.paused is None else at(queue.paused)), name
         self.touched.clear()
 
     def everything(self):
         for name in self.queues:
             client, queue = self.q(name)
             seen = client.all()
-            assert [m["id"] for m in seen] == sorted(queue.messages), name
+            assert [m["id"] for m in seen] == sorted(i for i, m in queue.messages.items() if m.status != "discarded"), name
             for m in seen:
                 self.same(name, m, queue.messages[m["id"]])
             for status in ("pending", "processing", "dead", "succeeded"):
@@ -136,6 +141,18 @@ class Machine(RuleBasedStateMachine):
                     i for i, m in queue.messages.items() if m.status == status)
             for mid, m in queue.messages.items():
                 self.same_story(name, client, m)
+            self.same_letters(name, client, queue)
+
+    def same_letters(self, name, client, queue):
+        """By time of death in pages, and by cause."""
+        for order in ("newest", "oldest"):
+            letters = client.letters(order=order, limit=3)
+            places = [(m["died_at"], m["death"]["dead_seq"]) for m in letters]
+            assert places == sorted(places, reverse=order == "newest") and len(set(places)) == len(places), name
+            assert {m["id"]: m["died_at"] for m in letters} == {m.id: at(m.died) for m in queue.dead()}, name
+        groups = client.groups()
+        causes = {m["death"]["group"] for m in letters}
+        assert sum(g["count"] for g in groups) == len(letters) and {g["key"] for g in groups if g["count"]} == causes, name
 
     def same_story(self, name, client, m):
         """Of a success at the first attempt only the last line is kept."""
@@ -270,13 +287,30 @@ class Machine(RuleBasedStateMachine):
         if dead or self.ids:
             self.replay_one(*data.draw(st.sampled_from(dead or self.ids)))
 
-    def replay_one(self, name, mid):
+    def replay_one(self, name, mid, **fields):
+        self.letter_one(name, mid, "replay", **fields)
+
+    def letter_one(self, name, mid, verb, **fields):
         client, queue = self.q(name)
-        status, m = self.expected(queue.replay, mid)
-        reply = client.client.post(f"{client.path}/messages/{mid}/replay")
+        status, m = self.expected(getattr(queue, verb), mid, **fields)
+        reply = client.client.post(f"{client.path}/messages/{mid}/{verb}", fields)
         assert reply.status == status, (reply, status)
         if m is not None:
             self.same(name, reply.json, m)
+
+    @rule(data=st.data(), verb=st.sampled_from(["replay", "discard", "discard", "undiscard"]), why=st.sampled_from(DISCARDS))
+    def end_or_bring_back(self, data, verb, why):
+        """One that is dead or discarded, if there is any."""
+        found = [(name, m.id) for name, q in self.queues.items() for m in q.messages.values() if m.status in ("dead", "discarded")]
+        if found:
+            fields = {"replay": {"force": True}, "discard": {"why": why}}.get(verb, {})
+            self.letter_one(*data.draw(st.sampled_from(found)), verb, **fields)
+
+    @rule(name=QUEUES, paused=st.sampled_from([True, False, False]))
+    def pause(self, name, paused):
+        client, queue = self.q(name)
+        client.pause() if paused else client.resume()
+        queue.paused = None if not paused else self.now if queue.paused is None else queue.paused
 
     @rule(data=st.data())
     def read(self, data):
@@ -288,7 +322,7 @@ class Machine(RuleBasedStateMachine):
             else:
                 client.read(mid, expect=404)
 
-    @rule(seconds=st.sampled_from([1, 1, 2, 3, 5, 8, 20, 60, 300, 4000]))
+    @rule(seconds=st.sampled_from([1, 1, 2, 3, 5, 8, 20, 60, 300, 4000, 90000]))
     def time_passes(self, seconds):
         self.now += seconds
         self.touched.update(self.queues)

@@ -147,7 +147,7 @@ class Fake:
                 except OSError:
                     self.close_connection = True
 
-            do_GET = do_POST = do_PUT = do_DELETE = answer
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
 
             def log_message(self, *args):
                 pass

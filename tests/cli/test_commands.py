@@ -234,7 +234,7 @@ def test_show(cli):
     assert json.loads(cli.run("show", cli.queue, id, "-o", "json").stdout) == shown
     text = "\n".join(cli.table("show", cli.queue, id))
     assert re.search(r"^status +dead$", text, re.M) and re.search(r"^reason +permanent$", text, re.M)
-    assert re.search(r"^ +1  failed +\S+ \S+ +- +E +boom$", text, re.M)
+    assert re.search(r"^ +1  failed +\S+ \S+ +w1 +E +boom$", text, re.M)
     assert text.endswith("Detail of attempt 1:\nline 1\nline 2")
     assert "(404)" in cli.fails(4, "show", cli.queue, 9007199254740991)
     assert cli.run("show", cli.queue, id, "--payload").stdout == "pay load"

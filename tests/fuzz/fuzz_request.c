@@ -17,10 +17,10 @@ struct seen {
     enum method method;
     unsigned status;
     bool flags[4];
-    size_t bytes, sizes[6];
+    size_t bytes, sizes[8];
     uint64_t sum;
 };
-_Static_assert(sizeof(struct seen) == 4 * 4 + 8 * 8, "compared as bytes: without padding");
+_Static_assert(sizeof(struct seen) == 4 * 4 + 8 * 10, "compared as bytes: without padding");
 
 static void add(struct seen *s, size_t i, struct span text) {
     s->sizes[i] = text.p == NULL ? SIZE_MAX : text.n;
@@ -52,6 +52,8 @@ static struct seen look(enum parsed parsed, const struct request *r,
     add(&s, 3, r->idempotency_key);
     add(&s, 4, r->x_now);
     add(&s, 5, r->body);
+    add(&s, 6, r->actor);
+    s.sizes[7] = r->wants_ndjson ? 1 : 0;
     return s;
 }
 

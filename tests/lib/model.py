@@ -5,8 +5,9 @@ POLICIES = {
     "short": {"max_retries": 2, "backoff": {"kind": "fixed", "base_seconds": 5}, "lease_seconds": 20,
               "retention": {"succeeded_seconds": 50, "succeeded_max": 3, "dead_seconds": 200}},
     "tight": {"backoff": {"kind": "list", "list_seconds": [0, 7, 30]}, "ttl_seconds": 60, "delay_seconds": 3, "max_messages": 6,
-              "idempotency_window_seconds": 30},
+              "idempotency_window_seconds": 30, "redrive_limit": 1},
 }
+UNDISCARD = 86400  # seconds in which a discard can be undone
 
 
 class Refused(Exception):
@@ -26,6 +27,7 @@ class Message:
         self.ttl, self.expires = ttl, None if ttl is None else now + ttl
         self.status, self.retry_count, self.deliveries = "pending", 0, 0
         self.error = self.error_class = self.reason = self.died = self.lease = self.lease_end = self.done = None
+        self.redrives, self.gone, self.why = 0, None, None
         self.story = []
 
     def due(self):
@@ -37,7 +39,8 @@ class Queue:
         self.policy = policy
         self.messages = {}   # by id: all that can be read
         self.keys = {}       # idempotency key: (message id, time)
-        self.accepted = self.succeeded = self.discarded = 0
+        self.accepted = self.succeeded = self.discarded = self.expired = 0
+        self.paused = None   # since when
 
     # -- policy ---------------------------------------------------------------------------------------------------------
 
@@ -87,6 +90,9 @@ class Queue:
             if over and not self._kept_for_its_key(m, now):
                 del self.messages[m.id]
                 self.discarded += 1
+                self.expired += 1
+            elif m.status == "discarded" and m.gone <= now:
+                del self.messages[m.id]
 
     def _die(self, m, now, reason):
         m.status, m.reason, m.died, m.updated, m.available, m.retry_at = "dead", reason, now, now, None, None
@@ -144,7 +150,7 @@ class Queue:
         return sorted(found, key=lambda m: (-m.priority, m.id))
 
     def claim(self, now, count, lease_seconds):
-        got = self.ready(now)[:count]
+        got = self.ready(now)[:count] if self.paused is None else []
         for m in got:
             m.status, m.updated, m.available, m.retry_at = "processing", now, None, None
             m.deliveries += 1
@@ -180,20 +186,40 @@ class Queue:
             m.lease_end = now + fields.get("lease_seconds", self.setting("lease_seconds", 300))
         return m
 
-    def replay(self, now, mid):
+    def replay(self, now, mid, force=False):
         m = self.find(mid)
-        if m.status != "dead":
+        if m.status != "dead" or (m.redrives >= self.setting("redrive_limit", 3) and not force):
             raise Refused(409)
         m.status, m.updated, m.retry_count = "pending", now, 0
+        m.redrives += 1
         m.error = m.error_class = m.reason = m.died = m.available = m.retry_at = None
         m.expires = None if m.ttl is None else now + m.ttl
         m.story.append((m.deliveries, "replayed", now))
         return m
 
+    def discard(self, now, mid, why):
+        m = self.find(mid)
+        if m.status != "dead":
+            raise Refused(409)
+        m.status, m.updated, m.gone, m.why = "discarded", now, now + UNDISCARD, why
+        m.story.append((m.deliveries, "discarded", now))
+        self.discarded += 1
+        return m
+
+    def undiscard(self, now, mid):
+        m = self.find(mid)
+        if m.status != "discarded":
+            raise Refused(409)
+        m.status, m.updated, m.gone, m.why = "dead", now, None, None
+        m.story.append((m.deliveries, "undiscarded", now))
+        self.discarded -= 1
+        return m
+
     # -- what can be seen -------------------------------------------------------------------------------------------------
 
     def counts(self, now):
-        n = {s: sum(m.status == s for m in self.messages.values()) for s in ("pending", "processing", "dead", "succeeded")}
+        n = {s: sum(m.status == s for m in self.messages.values())
+             for s in ("pending", "processing", "dead", "succeeded", "discarded")}
         return {**n, "parked": 0, "ready": len(self.ready(now))}
 
     def terms(self):
@@ -202,4 +228,7 @@ class Queue:
                 "dead": n["dead"], "succeeded_total": self.succeeded, "discarded_total": self.discarded, "moved_out": 0, "holds": True}
 
     def bytes(self):
-        return sum(len(m.payload.encode()) for m in self.messages.values() if m.status != "succeeded")
+        return sum(len(m.payload.encode()) for m in self.messages.values() if m.status not in ("succeeded", "discarded"))
+
+    def dead(self):
+        return [m for m in self.messages.values() if m.status == "dead"]

@@ -50,6 +50,12 @@ static void one_message(void) {
     CHECK(span_equal_str(m->idempotency_key, "i"));
 }
 
+static void a_payload_as_a_message_object_has_it(void) {
+    CHECK_EQ(read_plain("{\"payload\": null, \"payload_base64\": \"AP8=\"}"), BODY_GOOD);
+    CHECK_EQ(enqueue.items[0].payload.n, 2);
+    CHECK(read_plain("{\"payload\": null}") == BODY_INVALID && said("payload", "wrong_type"));
+}
+
 static void wrong_messages(void) {
     CHECK(read_plain("{}") == BODY_INVALID && said("payload", "required"));
     CHECK(read_plain("{\"payload\": 7}") == BODY_INVALID && said("payload", "wrong_type"));
@@ -140,11 +146,11 @@ static void verbs(void) {
     settle_verb_read(
         &s, SETTLE_FAIL, 42,
         read("{\"lease\": \"42-3\", \"error\": \"e\", \"error_class\": \"c\", \"detail\": \"d\","
-             "\"permanent\": true, \"retry_after_seconds\": 7}"),
+             "\"fingerprint\": \"f\", \"permanent\": true, \"retry_after_seconds\": 7}"),
         &errors);
     CHECK(errors.count == 0 && s.lease == 3 && s.permanent && s.delay_ms == 7000);
     CHECK(span_equal_str(s.error, "e") && span_equal_str(s.error_class, "c") &&
-          span_equal_str(s.detail, "d"));
+          span_equal_str(s.detail, "d") && span_equal_str(s.fingerprint, "f"));
     settle_verb_read(&s, SETTLE_SUCCEED, 42, read("{\"error\": \"e\"}"), &errors);
     CHECK(said("error", "unknown_field"));
     settle_verb_read(&s, SETTLE_SUCCEED, 42, read("{\"id\": 42}"), &errors);
@@ -250,15 +256,45 @@ static void queries(void) {
         CHECK(said("limit", "out_of_range"));
     }
     uint64_t number;
+    CHECK(!number_parse(span_str("18446744073709551616"), INT64_MAX, &number));
     CHECK(number_parse(span_str("18446744073709551615"), UINT64_MAX, &number) &&
           number == UINT64_MAX);
     CHECK(!number_parse(span_str("18446744073709551616"), UINT64_MAX, &number));
     buf_release(&scratch);
 }
 
+static void parameters_of_other_kinds(void) {
+    static const char *const orders[] = {"newest", "oldest", NULL};
+    const struct span none = span_of(NULL, 0);
+    errors.count = 0;
+    CHECK_EQ(parameter_choice(none, "order", orders, &errors), 0);
+    CHECK_EQ(parameter_choice(span_str("oldest"), "order", orders, &errors), 1);
+    CHECK(parameter_flag(span_str("yes"), "all", &errors));
+    CHECK(parameter_flag(span_str("true"), "all", &errors));
+    CHECK(!parameter_flag(span_str("no"), "all", &errors));
+    CHECK(!parameter_flag(span_str("false"), "all", &errors));
+    CHECK(!parameter_flag(none, "all", &errors));
+    CHECK(span_equal_str(parameter_text(span_str("abc"), "queue", 3, &errors), "abc"));
+    CHECK(parameter_text(none, "queue", 3, &errors).p == NULL);
+    CHECK_EQ(errors.count, 0);
+
+    CHECK_EQ(parameter_choice(span_str("up"), "order", orders, &errors), 0);
+    CHECK(said("order", "out_of_range"));
+    CHECK(strcmp(errors.items[0].message, "must be one of newest, oldest") == 0);
+    errors.count = 0;
+    CHECK(!parameter_flag(span_str("1"), "all", &errors) && said("all", "out_of_range"));
+    errors.count = 0;
+    CHECK(parameter_text(span_str("abcd"), "queue", 3, &errors).p == NULL);
+    CHECK(said("queue", "too_long"));
+    errors.count = 0;
+    CHECK(parameter_text(span_str("\xff"), "queue", 3, &errors).p == NULL);
+    CHECK(said("queue", "bad_encoding"));
+}
+
 int main(void) {
     enqueue_body_init(&enqueue, 1024 * 1024);
     RUN(one_message);
+    RUN(a_payload_as_a_message_object_has_it);
     RUN(wrong_messages);
     RUN(payloads_over_the_limit);
     RUN(keys_of_the_header);
@@ -269,6 +305,7 @@ int main(void) {
     RUN(lease_tokens);
     RUN(percent_encoding);
     RUN(queries);
+    RUN(parameters_of_other_kinds);
     enqueue_body_release(&enqueue);
     json_free(json);
     return check_done();

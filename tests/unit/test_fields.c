@@ -91,6 +91,20 @@ static void unknown_members_are_named_with_their_prefix(void) {
     CHECK_EQ(errors.count, 1);
 }
 
+static void an_error_may_say_where(void) {
+    struct fields f = read("{}", "");
+    field_error_add(f.errors, "", "q", "wrong_type", "must be text");
+    field_error_add_at(f.errors, "q", "bad_filter", 12, 6, "100% unknown word");
+    CHECK(said(0, "q", "wrong_type") && said(1, "q", "bad_filter"));
+    CHECK(!errors.items[0].has_position && errors.items[1].has_position);
+    CHECK_EQ(errors.items[1].position, 12);
+    CHECK_EQ(errors.items[1].length, 6);
+    CHECK(strcmp(errors.items[1].message, "100% unknown word") == 0);
+    for (int i = 0; i < 2 * FIELD_ERRORS_MAX; i++)
+        field_error_add_at(f.errors, "x", "bad_filter", 1, 1, "full");
+    CHECK_EQ(errors.count, FIELD_ERRORS_MAX);
+}
+
 static void long_names_are_cut_at_a_character(void) {
     struct buf text;
     buf_init(&text, 400);
@@ -136,6 +150,7 @@ int main(void) {
     RUN(strings);
     RUN(choices);
     RUN(unknown_members_are_named_with_their_prefix);
+    RUN(an_error_may_say_where);
     RUN(long_names_are_cut_at_a_character);
     RUN(errors_are_bounded);
     RUN(words_of_the_model);

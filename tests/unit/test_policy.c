@@ -29,6 +29,7 @@ static void default_backoff_is_the_contract(void) {
         CHECK_EQ(backoff_delay_ms(&p.backoff, n, n * 7), seconds * 1000);
     }
     CHECK_EQ(p.max_retries, 3);
+    CHECK_EQ(p.redrive_limit, 3);
 }
 
 static void fixed_and_list(void) {
@@ -87,6 +88,9 @@ static void bad_policies_name_the_field(void) {
     CHECK(refused("{\"max_retries\": \"3\"}", "max_retries", "wrong_type"));
     CHECK(refused("{\"lease_seconds\": 0}", "lease_seconds", "out_of_range"));
     CHECK(refused("{\"lease_secs\": 1}", "lease_secs", "unknown_field"));
+    CHECK(refused("{\"redrive_limit\": 1001}", "redrive_limit", "out_of_range"));
+    CHECK(refused("{\"redrive_limit\": -1}", "redrive_limit", "out_of_range"));
+    CHECK(refused("{\"redrive_limit\": null}", "redrive_limit", "wrong_type"));
     CHECK(refused("{\"backoff\": 1}", "backoff", "wrong_type"));
     CHECK(refused("{\"backoff\": {\"kind\": \"linear\"}}", "backoff.kind", "out_of_range"));
     CHECK(refused("{\"backoff\": {\"factor\": 0.5}}", "backoff.factor", "out_of_range"));
@@ -113,6 +117,8 @@ static void the_written_form_reads_back_the_same(void) {
         "{\"max_retries\": 250, \"lease_seconds\": 43200, \"delay_seconds\": 5, \"ttl_seconds\": "
         "60}",
         "{\"ttl_seconds\": null, \"max_messages\": 10, \"max_bytes\": 9007199254740991}",
+        "{\"redrive_limit\": 0}",
+        "{\"redrive_limit\": 1000}",
         "{\"backoff\": {\"factor\": 1.25, \"jitter\": \"equal\"}}",
         "{\"backoff\": {\"kind\": \"fixed\", \"base_seconds\": 9, \"jitter\": \"full\"}}",
         "{\"backoff\": {\"kind\": \"list\", \"list_seconds\": [1, 2, 3]}}",
@@ -137,6 +143,9 @@ static void the_written_form_reads_back_the_same(void) {
 
     struct policy a = policy_default(), b = policy_default();
     CHECK(policy_equal(&a, &b));
+    b.redrive_limit++;
+    CHECK(!policy_equal(&a, &b));
+    b = a;
     b.backoff.jitter = JITTER_FULL;
     CHECK(!policy_equal(&a, &b));
 }

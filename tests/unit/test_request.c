@@ -80,6 +80,37 @@ static void a_header_without_a_value_is_given(void) {
     CHECK(request.idempotency_key.p != NULL && request.idempotency_key.n == 0);
 }
 
+static void who_asks_and_for_what(void) {
+    CHECK_EQ(parse("PATCH / HTTP/1.1\r\nNixie-Actor:  ann \r\n\r\n"), PARSED_WHOLE);
+    CHECK_EQ(request.method, METHOD_PATCH);
+    CHECK(is(request.actor, "ann") && !request.wants_ndjson);
+
+    static const char *const wanted[] = {
+        "application/x-ndjson", "text/html,\tApplication/X-NDJSON ;q=0.9, */*",
+        "a/b\r\nAccept: application/x-ndjson\r\naccept: c/d", "application/x-ndjson;charset=utf-8"};
+    static const char *const others[] = {"",
+                                         "*/*",
+                                         ",,",
+                                         "application/json",
+                                         "application/x-ndjsonx",
+                                         "xapplication/x-ndjson",
+                                         "application/x-ndjso",
+                                         "text/x;y=application/x-ndjson"};
+    char text[200];
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nAccept: %s\r\n\r\n", wanted[i]);
+        CHECK(parse_slowly(text) == PARSED_WHOLE && request.wants_ndjson);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nAccept: %s\r\n\r\n", others[i]);
+        CHECK(parse_slowly(text) == PARSED_WHOLE && !request.wants_ndjson);
+    }
+    request_parser_reset(parser);
+    const char *plain = "GET / HTTP/1.1\r\n\r\n";
+    CHECK(show(plain, strlen(plain)) == PARSED_WHOLE && !request.wants_ndjson);
+    CHECK(request.actor.p == NULL);
+}
+
 static void chunks(void) {
     const char *text = "PUT /q HTTP/1.1\r\nTransfer-Encoding: Chunked\r\n\r\n"
                        "3;e=\"x\"\r\nhel\r\n2\r\nlo\r\n0\r\nX-Now: trailer\r\n\r\n";
@@ -150,6 +181,7 @@ static void what_is_refused(void) {
     CHECK(fails("GET / HTTP/1.1\r\nHost : x\r\n\r\n", 400));
     CHECK(fails("GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", 400));
     CHECK(fails("GET / HTTP/1.1\r\nX-Now: a\r\nX-Now: b\r\n\r\n", 400));
+    CHECK(fails("GET / HTTP/1.1\r\nNixie-Actor: a\r\nNixie-Actor: b\r\n\r\n", 400));
     CHECK(fails("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", 400));
     CHECK(fails("POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", 400));
     CHECK(fails("POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 400));
@@ -206,6 +238,7 @@ int main(void) {
     RUN(a_plain_request);
     RUN(body_and_headers);
     RUN(a_header_without_a_value_is_given);
+    RUN(who_asks_and_for_what);
     RUN(chunks);
     RUN(pipelined_requests_are_taken_one_by_one);
     RUN(versions_and_connections);

@@ -46,13 +46,16 @@ static void rare_headers(void) {
     const struct reply_options options = {.keeps_alive = true};
     reply_init(&reply, &body);
     reply.status = 405;
-    reply.allowed = 1U << METHOD_GET | 1U << METHOD_HEAD | 1U << METHOD_DELETE;
+    reply.allowed = 1U << METHOD_GET | 1U << METHOD_HEAD | 1U << METHOD_DELETE | 1U << METHOD_PATCH;
     reply.retry_after_s = 3;
     reply.is_challenge = true;
+    reply.next = 7;
+    snprintf(reply.location, sizeof reply.location, "/redrives/7");
     CHECK(wrote(&options,
                 "HTTP/1.1 405 Method Not Allowed\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
                 "Content-Type: application/json\r\nContent-Length: 0\r\nRetry-After: 3\r\n"
-                "Allow: GET, HEAD, DELETE\r\nWWW-Authenticate: Bearer\r\n\r\n"));
+                "Allow: GET, HEAD, DELETE, PATCH\r\nWWW-Authenticate: Bearer\r\n"
+                "Location: /redrives/7\r\nNixie-Next: 7\r\n\r\n"));
 }
 
 static void problems(void) {
@@ -74,6 +77,15 @@ static void problems(void) {
                          "\"detail\":\"a field is not as it must be\","
                          "\"errors\":[{\"field\":\"[1].payload\",\"code\":\"required\",\"message\":"
                          "\"is required\"}]}"));
+
+    errors.count = 0;
+    field_error_add_at(&errors, "q", "bad_filter", 12, 0, "a value is missing");
+    reply_fields(&reply, &errors);
+    CHECK(span_equal_str(buf_span(&body),
+                         "{\"type\":\"about:blank\",\"title\":\"invalid fields\",\"status\":422,"
+                         "\"detail\":\"a field is not as it must be\","
+                         "\"errors\":[{\"field\":\"q\",\"code\":\"bad_filter\",\"message\":"
+                         "\"a value is missing\",\"position\":12,\"length\":0}]}"));
 }
 
 static void long_details_are_cut_at_a_character(void) {
@@ -92,17 +104,24 @@ static void every_error_has_a_status(void) {
     static const struct {
         enum err e;
         unsigned status;
-    } wanted[] = {{ERR_INVALID, 400},    {ERR_TOO_LARGE, 413},   {ERR_NO_QUEUE, 404},
-                  {ERR_NO_MESSAGE, 404}, {ERR_WRONG_STATE, 409}, {ERR_STALE_LEASE, 409},
-                  {ERR_NOT_EMPTY, 409},  {ERR_QUEUE_FULL, 429},  {ERR_TOO_MANY_QUEUES, 507},
-                  {ERR_DISK_FULL, 507},  {ERR_IO, 500},          {ERR_CORRUPT, 500},
-                  {ERR_LOCKED, 500},     {ERR_VERSION, 500}};
+    } wanted[] = {{ERR_INVALID, 400},         {ERR_TOO_LARGE, 413},
+                  {ERR_NO_QUEUE, 404},        {ERR_NO_MESSAGE, 404},
+                  {ERR_WRONG_STATE, 409},     {ERR_STALE_LEASE, 409},
+                  {ERR_NOT_EMPTY, 409},       {ERR_QUEUE_FULL, 429},
+                  {ERR_TOO_MANY_QUEUES, 507}, {ERR_NO_GROUP, 404},
+                  {ERR_NO_JOB, 404},          {ERR_TOO_MANY_JOBS, 429},
+                  {ERR_REDRIVE_LIMIT, 409},   {ERR_EDITED, 409},
+                  {ERR_DISK_FULL, 507},       {ERR_IO, 500},
+                  {ERR_CORRUPT, 500},         {ERR_LOCKED, 500},
+                  {ERR_VERSION, 500}};
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
         reply_init(&reply, &body);
         reply_error(&reply, wanted[i].e);
         CHECK_EQ(reply.status, wanted[i].status);
     }
     reply_error(&reply, ERR_QUEUE_FULL);
+    CHECK(reply.retry_after_s > 0);
+    reply_error(&reply, ERR_TOO_MANY_JOBS);
     CHECK(reply.retry_after_s > 0);
 }
 
@@ -116,6 +135,19 @@ static void routes(void) {
           span_equal_str(m.id, "42"));
     m = find(METHOD_GET, "/queues/messages/messages");
     CHECK(m.route != NULL && span_equal_str(m.queue, "messages") && !m.has_id);
+    m = find(METHOD_PATCH, "/groups/v1%3A0");
+    CHECK(m.route != NULL && span_equal_str(m.key, "v1%3A0") && !m.has_id && m.queue.n == 0);
+    m = find(METHOD_PATCH, "/redrives/7");
+    CHECK(m.route != NULL && m.has_id && m.is_job && span_equal_str(m.id, "7"));
+    m = find(METHOD_GET, "/messages/7");
+    CHECK(m.route != NULL && m.has_id && !m.is_job && span_equal_str(m.id, "7"));
+    m = find(METHOD_GET, "/queues/{queue}");
+    CHECK(m.route != NULL && span_equal_str(m.queue, "{queue}"));
+    m = find(METHOD_GET, "/groups/");
+    CHECK(m.route == NULL && m.allowed == 0);
+    m = find(METHOD_POST, "/redrives/7");
+    CHECK(m.route == NULL);
+    CHECK_EQ(m.allowed, 1U << METHOD_GET | 1U << METHOD_HEAD | 1U << METHOD_PATCH);
     m = find(METHOD_HEAD, "/");
     CHECK(m.route != NULL && m.route->method == METHOD_GET && m.queue.n == 0);
     m = find(METHOD_PUT, "/queues/q/messages");

@@ -19,6 +19,7 @@ static void begin(void) {
     for (uint64_t id = 1; id <= IDS; id++) {
         slots[id] = slot_new(&st, id);
         slot_at(&st, slots[id])->priority = rng_below(&r, PRIORITY_MAX + 1) & 0xf;
+        slot_at(&st, slots[id])->behind = rng_below(&r, 3) == 0;
     }
 }
 
@@ -26,17 +27,24 @@ static void end(void) {
     state_release(&st);
 }
 
+/* Whether a slot stands in that line: in front by falling priority, then those behind in the same way. */
+static bool is_in_line(const struct slot *s, unsigned line) {
+    bool behind = line > PRIORITY_MAX;
+    return s->behind == behind &&
+           s->priority == PRIORITY_MAX - (behind ? line - PRIORITY_MAX - 1 : line);
+}
+
 /* The ids of a set in its order, compared with what must be there. */
 static bool is_exactly(enum set set, const bool there[IDS + 1]) {
     uint32_t at = set_first(&st, &queue, set);
-    for (int priority = set == SET_READY ? PRIORITY_MAX : 0; priority >= 0; priority--)
+    for (unsigned line = 0; line < (set == SET_READY ? LINES : 1); line++)
         for (uint64_t id = 1; id <= IDS; id++) {
             const struct slot *s = slot_at(&st, slots[id]);
-            if (!there[id] || (set == SET_READY && s->priority != (unsigned)priority))
+            if (!there[id] || (set == SET_READY && !is_in_line(s, line)))
                 continue;
-            if (at != slots[id])
+            if (at != slots[id] || (set == SET_READY && slot_line(s) != line))
                 return false;
-            at = set_after(&st, &queue, set, s->priority, id);
+            at = set_after(&st, &queue, set, slot_line(s), id);
         }
     return at == 0;
 }
@@ -64,8 +72,26 @@ static void by_id(void) {
     churn(SET_DEAD);
 }
 
-static void by_priority_and_id(void) {
+static void by_line_and_id(void) {
     churn(SET_READY);
+}
+
+/* The lowest priority still goes before the highest of those behind. */
+static void those_behind_go_last(void) {
+    begin();
+    struct slot *front = slot_at(&st, slots[2]), *behind = slot_at(&st, slots[1]);
+    front->priority = 0;
+    front->behind = 0;
+    behind->priority = PRIORITY_MAX;
+    behind->behind = 1;
+    set_add(&st, &queue, SET_READY, slots[1]);
+    CHECK_EQ(set_first(&st, &queue, SET_READY), slots[1]);
+    set_add(&st, &queue, SET_READY, slots[2]);
+    CHECK_EQ(set_first(&st, &queue, SET_READY), slots[2]);
+    CHECK_EQ(set_after(&st, &queue, SET_READY, slot_line(front), 2), slots[1]);
+    CHECK_EQ(set_after(&st, &queue, SET_READY, PRIORITY_MAX + 1, 0), slots[1]);
+    CHECK_EQ(set_after(&st, &queue, SET_READY, LINES - 1, 0), 0);
+    end();
 }
 
 /* What a queue mostly does: add at the end, take from the front. The tree must not become a list. */
@@ -91,7 +117,8 @@ static void stays_flat(void) {
 
 int main(void) {
     RUN(by_id);
-    RUN(by_priority_and_id);
+    RUN(by_line_and_id);
+    RUN(those_behind_go_last);
     RUN(stays_flat);
     return check_done();
 }

@@ -1,0 +1,203 @@
+/* What people do with one dead letter. Each is one frame: the change, and who did it and why. */
+#include "engine/engine_int.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* A story's line says who did it. */
+static void sign(struct record_event *ev, const struct act *who) {
+    ev->worker = who->actor;
+}
+
+static struct audit_entry entry_of(const struct queue *q, int64_t now, enum audit_action action,
+                                   uint64_t id, const struct act *who) {
+    return (struct audit_entry){.at = now,
+                                .action = action,
+                                .count = 1,
+                                .target = id,
+                                .queue = span_of(q->name, q->name_bytes),
+                                .actor = who->actor,
+                                .reason = who->reason};
+}
+
+static enum err emit_audited(struct engine *e, const struct record_state *r,
+                             const struct audit_entry *entry) {
+    size_t bytes = state_bytes(r) + audit_bytes(entry);
+    if (!log_has_room(e->log, LOG_USE_SETTLE, bytes))
+        return ERR_DISK_FULL;
+    log_frame_begin(e->log, bytes);
+    append_state(e, r);
+    append_audit(e, entry);
+    log_frame_end(e->log);
+    return OK;
+}
+
+static enum err find_letter(const struct engine *e, struct span queue, uint64_t id,
+                            enum state state, uint32_t *ret_slot) {
+    enum err r = find_message(e, queue, id, ret_slot);
+    if (r == OK && slot_at(&e->st, *ret_slot)->state != state)
+        r = ERR_WRONG_STATE;
+    return r;
+}
+
+/* -- sending again --------------------------------------------------------------------------- */
+
+void send_again(struct engine *e, const struct slot *s, int64_t now, struct record_state *r) {
+    struct record_message m = {0};
+    if (r->image.expires_at)
+        read_message(e, s, &e->message, &m);
+    r->image.state = STATE_PENDING;
+    r->image.reason = REASON_NONE;
+    r->image.retry_count = 0;
+    r->image.next_at = 0;
+    r->image.expires_at = m.ttl_ms ? now + m.ttl_ms : 0;
+    r->image.letter.dead_seq = 0;
+    if (r->image.letter.redrive_count < REDRIVE_COUNT_MOST)
+        r->image.letter.redrive_count++;
+}
+
+static enum err may_send_again(const struct engine *e, const struct slot *s) {
+    const struct letter *l = slot_letter(&e->st, s);
+    if (l->edited_to)
+        return ERR_EDITED;
+    if (l->redrive_count >= queue_at(&e->st, s->queue)->policy.redrive_limit)
+        return ERR_REDRIVE_LIMIT;
+    return OK;
+}
+
+enum err engine_replay(struct engine *e, int64_t now, struct span queue, uint64_t id, bool force,
+                       const struct act *act) {
+    uint32_t i;
+    enum err err = find_letter(e, queue, id, STATE_DEAD, &i);
+    struct slot *s = err == OK ? slot_at(&e->st, i) : NULL;
+    if (err == OK && !force)
+        err = may_send_again(e, s);
+    if (err != OK)
+        return err;
+    struct act who = act_cut(act);
+    struct record_state r = change_of(e, s, now, EVENT_REPLAYED);
+    sign(&r.event, &who);
+    send_again(e, s, now, &r);
+    r.image.letter.job_part = JOB_PART_NONE;
+    struct audit_entry entry = entry_of(queue_at(&e->st, s->queue), now, AUDIT_REPLAY, id, &who);
+    entry.result = span_str(force ? "sent again, forced" : "sent again");
+    return emit_audited(e, &r, &entry);
+}
+
+/* -- an edited copy -------------------------------------------------------------------------- */
+
+enum err engine_edit(struct engine *e, int64_t now, struct span queue, uint64_t id,
+                     const struct edit *edit, const struct act *act, uint64_t *ret_id) {
+    uint32_t i;
+    enum err err = find_letter(e, queue, id, STATE_DEAD, &i);
+    if (err != OK)
+        return err;
+    const struct slot *s = slot_at(&e->st, i);
+    if (!edit->force && (err = may_send_again(e, s)) != OK)
+        return err;
+    struct record_message copy;
+    read_message(e, s, &e->message, &copy);
+    copy_of(e, s, now, &copy);
+    if (edit->has_payload)
+        copy.payload = edit->payload;
+    if (edit->has_headers)
+        copy.headers = edit->headers;
+
+    const struct queue *q = queue_at(&e->st, s->queue);
+    struct act who = act_cut(act);
+    struct record_state r = change_of(e, s, now, EVENT_EDITED);
+    sign(&r.event, &who);
+    char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)copy.id);
+    r.event.error = span_str(number);
+    r.image.letter.edited_to = copy.id;
+    r.image.letter.job_part = JOB_PART_NONE;
+    struct audit_entry entry = entry_of(q, now, AUDIT_EDIT, id, &who);
+    buf_clear(&e->result);
+    buf_printf(&e->result, "copy %s", number);
+    entry.result = buf_span(&e->result);
+
+    size_t bytes = message_bytes(&copy) + state_bytes(&r) + audit_bytes(&entry);
+    if (bytes > log_frame_bytes_max(e->log))
+        return ERR_TOO_LARGE;
+    if (!queue_fits(q, 1, copy.payload.n))
+        return ERR_QUEUE_FULL;
+    if (!log_has_room(e->log, LOG_USE_ACCEPT, bytes))
+        return ERR_DISK_FULL;
+    log_frame_begin(e->log, bytes);
+    append_message(e, &copy);
+    append_state(e, &r);
+    append_audit(e, &entry);
+    log_frame_end(e->log);
+    *ret_id = copy.id;
+    return OK;
+}
+
+void copy_of(struct engine *e, const struct slot *s, int64_t now, struct record_message *m) {
+    const struct letter *l = slot_letter(&e->st, s);
+    const struct queue *q = queue_at(&e->st, s->queue);
+    m->parent_id = m->id;
+    m->id = e->st.next_id;
+    m->queue = q->number;
+    m->how = MESSAGE_COPIED;
+    m->created_at = now;
+    m->idempotency_until = 0;
+    m->origin = (struct span){0};
+    m->image = (struct message_image){
+        .state = STATE_PENDING,
+        .max_retries = (uint8_t)s->max_retries,
+        .priority = (uint8_t)s->priority,
+        .updated_at = now,
+        .expires_at = m->ttl_ms ? now + m->ttl_ms : 0,
+        .has_letter = true,
+        .letter = {.redrive_count = l->redrive_count < REDRIVE_COUNT_MOST
+                                        ? (uint16_t)(l->redrive_count + 1)
+                                        : l->redrive_count,
+                   .version = VERSION_NONE},
+    };
+}
+
+/* -- ending it ------------------------------------------------------------------------------- */
+
+void discard_change(struct record_state *r, int64_t now, enum discard_reason why,
+                    struct span text) {
+    r->image.state = STATE_DISCARDED;
+    r->image.next_at = now + LIMIT_UNDISCARD_MS;
+    r->image.letter.job_part = JOB_PART_NONE;
+    r->event.error_class = span_str(discard_reason_name(why));
+    r->event.error = text;
+}
+
+enum err engine_discard(struct engine *e, int64_t now, struct span queue, uint64_t id,
+                        enum discard_reason why, const struct act *act) {
+    uint32_t i;
+    enum err err = find_letter(e, queue, id, STATE_DEAD, &i);
+    if (err != OK)
+        return err;
+    const struct slot *s = slot_at(&e->st, i);
+    struct act who = act_cut(act);
+    struct record_state r = change_of(e, s, now, EVENT_DISCARDED);
+    sign(&r.event, &who);
+    discard_change(&r, now, why, who.reason);
+    struct audit_entry entry = entry_of(queue_at(&e->st, s->queue), now, AUDIT_DISCARD, id, &who);
+    entry.result = span_str(discard_reason_name(why));
+    return emit_audited(e, &r, &entry);
+}
+
+enum err engine_undiscard(struct engine *e, int64_t now, struct span queue, uint64_t id,
+                          const struct act *act) {
+    uint32_t i;
+    enum err err = find_letter(e, queue, id, STATE_DISCARDED, &i);
+    if (err != OK)
+        return err;
+    const struct slot *s = slot_at(&e->st, i);
+    struct act who = act_cut(act);
+    struct record_state r = change_of(e, s, now, EVENT_UNDISCARDED);
+    sign(&r.event, &who);
+    r.image.state = STATE_DEAD;
+    r.image.next_at = 0;
+    r.image.letter.dead_seq = e->st.next_dead_seq;
+    struct audit_entry entry = entry_of(queue_at(&e->st, s->queue), now, AUDIT_UNDISCARD, id, &who);
+    entry.result = span_str("dead again");
+    return emit_audited(e, &r, &entry);
+}
