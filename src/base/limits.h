@@ -46,38 +46,40 @@
 #define LIMIT_ATTEMPTS_LAST 20
 
 /* -- dead letters ---------------------------------------------------------------------------- */
-#define LIMIT_FINGERPRINT 255      /* given by a worker; longer ones are cut */
-#define LIMIT_ACTOR 128            /* the same */
-#define LIMIT_AUDIT_REASON 1024    /* 422 */
-#define LIMIT_PAUSE_REASON 255     /* shown with a paused queue; cut */
-#define LIMIT_OWNER 128            /* 422 */
-#define LIMIT_NOTE 4096            /* 422 */
-#define LIMIT_JOB_NAME 128         /* 422 */
-#define LIMIT_PATCH (16 * 1024)    /* of a job, as JSON; 422 */
-#define LIMIT_REDRIVES 1000        /* of a queue's redrive_limit */
-#define LIMIT_GROUPS 10000         /* over it the longest quiet empty one is forgotten; when none is
+#define LIMIT_FINGERPRINT 255   /* given by a worker; longer ones are cut */
+#define LIMIT_ACTOR 128         /* the same */
+#define LIMIT_AUDIT_REASON 1024 /* 422 */
+#define LIMIT_PAUSE_REASON 255  /* shown with a paused queue; cut */
+#define LIMIT_OWNER 128         /* 422 */
+#define LIMIT_NOTE 4096         /* 422 */
+#define LIMIT_JOB_NAME 128      /* 422 */
+#define LIMIT_PATCH (16 * 1024) /* of a job, as JSON; 422 */
+#define LIMIT_REDRIVES 1000     /* of a queue's redrive_limit */
+#define LIMIT_GROUPS                                                                               \
+    10000                         /* over it the longest quiet empty one is forgotten; when none is
                                       empty, new causes of a queue go into one group "other" */
-#define LIMIT_JOBS_ACTIVE 100      /* not ended; over it 429 */
-#define LIMIT_JOBS_KEPT 10000      /* the oldest that ended is forgotten (its audit stays) */
-#define LIMIT_AUDIT 1000000        /* entries; the oldest are forgotten */
+#define LIMIT_JOBS_ACTIVE 100     /* not ended; over it 429 */
+#define LIMIT_JOB_KEY_MS 86400000 /* an idempotency key of a job is known for so long */
+#define LIMIT_JOBS_KEPT 10000     /* the oldest that ended is forgotten (its audit stays) */
+#define LIMIT_AUDIT 1000000       /* entries; the oldest are forgotten */
 #define LIMIT_UNDISCARD_MS 86400000 /* then a discarded letter is gone */
-#define LIMIT_SAMPLE 10            /* the default sample, of a job over more than */
-#define LIMIT_SAMPLE_FROM 100      /* so many letters */
-#define LIMIT_STOP_OUTCOMES 20     /* a running job stops for its share only after so many */
-#define LIMIT_WORKER_SEEN_MS 60000 /* a worker that asked for work within counts as there */
+#define LIMIT_SAMPLE 10             /* the default sample, of a job over more than */
+#define LIMIT_SAMPLE_FROM 100       /* so many letters */
+#define LIMIT_STOP_OUTCOMES 20      /* a running job stops for its share only after so many */
+#define LIMIT_WORKER_SEEN_MS 60000  /* a worker that asked for work within counts as there */
 /* 422: ids given out later are above all that are there, and must not run out */
 #define LIMIT_IMPORT_ID ((UINT64_C(1) << 52) - 1)
 #define LIMIT_IMPORT_ATTEMPTS 1000 /* lines of story a letter; 422 */
 
 /* -- work in one turn of the loop: the rest goes on in the next ------------------------------ */
-#define LIMIT_TICK_MESSAGES 1000       /* expiries and removals */
-#define LIMIT_JOB_LETTERS 1000         /* selected or sent by a job */
-#define LIMIT_JOB_LOOKS 5000           /* letters that a job looks at to select some */
-#define LIMIT_JOB_READS 200            /* of them read from disk */
-#define LIMIT_WALK_LETTERS 20000       /* looked at in memory for one page; then it says so */
-#define LIMIT_WALK_READS 2000          /* messages read from disk for one page; then it says so */
+#define LIMIT_TICK_MESSAGES 1000 /* expiries and removals */
+#define LIMIT_JOB_LETTERS 1000   /* selected or sent by a job */
+#define LIMIT_JOB_LOOKS 5000     /* letters that a job looks at to select some */
+#define LIMIT_JOB_READS 200      /* of them read from disk */
+#define LIMIT_WALK_LETTERS 20000 /* looked at in memory for one page; then it says so */
+#define LIMIT_WALK_READS 2000    /* messages read from disk for one page; then it says so */
 #define LIMIT_WALK_BYTES (4 * 1024 * 1024) /* and bytes of them; the same */
-#define LIMIT_AUDIT_WALK 20000         /* entries read for one page */
-#define LIMIT_CLEAN_BYTES (512 * 1024) /* read by the cleaner */
+#define LIMIT_AUDIT_WALK 20000             /* entries read for one page */
+#define LIMIT_CLEAN_BYTES (512 * 1024)     /* read by the cleaner */
 /* Waiting for the disk; connections are not read until it is less. */
 #define LIMIT_UNSYNCED (32 * 1024 * 1024)

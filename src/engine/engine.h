@@ -329,6 +329,7 @@ struct job_new {
     struct span queue;  /* redrive, purge: required. discard: empty = all queues */
     struct span filter; /* text of FILTER_LETTERS, parsed by the caller before; empty: all */
     struct span name;   /* for people, or empty */
+    struct span idempotency_key; /* or empty */
     struct act act;
     /* redrive: */
     struct span to;      /* another queue; empty: each letter's own */
@@ -391,6 +392,10 @@ enum err engine_job_plan(struct engine *e, int64_t now, const struct job_new *jo
  * ERR_NO_QUEUE, ERR_TOO_MANY_JOBS (LIMIT_JOBS_ACTIVE not ended), ERR_DISK_FULL. */
 enum err engine_job_start(struct engine *e, int64_t now, const struct job_new *job,
                           uint32_t *ret_number) MUST_CHECK;
+/* The job of this kind that was made with this idempotency key in the last LIMIT_JOB_KEY_MS.
+ * ERR_NO_JOB. */
+enum err engine_job_find(struct engine *e, int64_t now, enum job_kind kind, struct span key,
+                         uint32_t *ret_number) MUST_CHECK;
 
 /* ERR_NO_JOB */
 enum err engine_job(struct engine *e, int64_t now, uint32_t number,

@@ -77,9 +77,10 @@ static void keep_texts(struct job *j, const struct record_job *r) {
         at += spans[i].n;
     }
     j->image = *r;
-    struct span *const places[] = {&j->image.queue_name, &j->image.to_name,    &j->image.filter,
-                                   &j->image.name,       &j->image.actor,      &j->image.reason,
-                                   &j->image.patch,      &j->image.stop_reason};
+    struct span *const places[] = {
+        &j->image.queue_name, &j->image.to_name,     &j->image.filter,
+        &j->image.name,       &j->image.actor,       &j->image.reason,
+        &j->image.patch,      &j->image.stop_reason, &j->image.idempotency_key};
     size_t texts_count = sizeof places / sizeof places[0];
     for (size_t i = 0; i < texts_count; i++)
         *places[i] = spans[i];

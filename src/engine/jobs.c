@@ -198,8 +198,23 @@ static enum err image_of_new(const struct engine *e, int64_t now, const struct j
         .actor = who.actor,
         .reason = who.reason,
         .patch = job->patch,
+        .idempotency_key = job->idempotency_key,
     };
     return OK;
+}
+
+enum err engine_job_find(struct engine *e, int64_t now, enum job_kind kind, struct span key,
+                         uint32_t *ret_number) {
+    for (uint32_t i = e->st.job_count; i > 0; i--) {
+        const struct record_job *r = &e->st.jobs[i - 1]->image;
+        if (r->created_at < now - LIMIT_JOB_KEY_MS)
+            break;
+        if (r->kind == kind && key.n > 0 && span_equal(r->idempotency_key, key)) {
+            *ret_number = e->st.jobs[i - 1]->number;
+            return OK;
+        }
+    }
+    return ERR_NO_JOB;
 }
 
 static void forget_oldest(struct engine *e) {

@@ -294,14 +294,34 @@ static void reply_plan(struct call *c, const struct job_new *job) {
 
 /* -- the requests that make one -------------------------------------------------------------- */
 
+/* A repeated request answers with the job that the first one made, whatever its body holds. */
+static bool reply_known(struct call *c, struct job_new *job) {
+    struct span key = c->request->idempotency_key;
+    uint32_t number;
+    job->idempotency_key = key;
+    if (engine_job_find(call_engine(c), c->now, job->kind, key, &number) != OK)
+        return false;
+    reply_job(c, number);
+    return true;
+}
+
+static bool has_good_key(struct call *c) {
+    struct span key = c->request->idempotency_key;
+    if (key.p != NULL && (key.n == 0 || key.n > LIMIT_IDEMPOTENCY_KEY))
+        field_error_add(&c->http->errors, "", "Idempotency-Key",
+                        key.n == 0 ? "out_of_range" : "too_long", "must be 1 to %d bytes",
+                        LIMIT_IDEMPOTENCY_KEY);
+    return call_is_valid(c);
+}
+
 /* The body was read. */
 static void plan_or_start(struct call *c, struct job_body *b) {
-    if (!call_is_valid(c) || !call_actor(c, &b->job.act.actor) || !check_queue(c, b->job.queue) ||
+    if (!has_good_key(c) || !call_actor(c, &b->job.act.actor) || !check_queue(c, b->job.queue) ||
         !check_queue(c, b->job.to))
         return;
     if (b->is_dry_run)
         reply_plan(c, &b->job);
-    else
+    else if (!reply_known(c, &b->job))
         start(c, &b->job);
 }
 

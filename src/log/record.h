@@ -217,6 +217,7 @@ struct record_job {
     uint8_t version_count;
     struct group_version versions[GROUP_VERSIONS_STORED];
     struct span queue_name, to_name, filter, name, actor, reason, patch, stop_reason;
+    struct span idempotency_key; /* of the request that made it, or empty */
 };
 
 /* Marks them; the job's image in the same frame counts them. */
@@ -237,7 +238,7 @@ struct record_job_skip {
  * (record_event_spans). group, job, audit: record_*_spans. Others: none. */
 #define MESSAGE_SPANS 4
 #define GROUP_SPANS (4 + GROUP_VERSIONS_STORED)
-#define JOB_SPANS (8 + GROUP_VERSIONS_STORED)
+#define JOB_SPANS (9 + GROUP_VERSIONS_STORED)
 #define AUDIT_SPANS 5
 void record_event_spans(const struct record_event *r, struct span ret[static EVENT_SPANS]);
 void record_message_spans(const struct record_message *r, struct span ret[static MESSAGE_SPANS]);

@@ -144,7 +144,7 @@ static struct job_counts counts_get(struct in *in) {
 }
 
 /* The texts that come before the versions' names. */
-#define JOB_TEXTS 8
+#define JOB_TEXTS 9
 
 static void job_texts(const struct record_job *r, struct span ret[static JOB_TEXTS]) {
     ret[0] = r->queue_name;
@@ -155,6 +155,7 @@ static void job_texts(const struct record_job *r, struct span ret[static JOB_TEX
     ret[5] = r->reason;
     ret[6] = r->patch;
     ret[7] = r->stop_reason;
+    ret[8] = r->idempotency_key;
 }
 
 size_t record_job_put(uint8_t meta[static RECORD_META_MAX], const struct record_job *r) {
@@ -238,6 +239,7 @@ enum err record_job_get(struct span meta, struct span data, struct record_job *r
     r.reason = get_data(&in, &data, n[5]);
     r.patch = get_data(&in, &data, n[6]);
     r.stop_reason = get_data(&in, &data, n[7]);
+    r.idempotency_key = get_data(&in, &data, n[8]);
     for (unsigned i = 0; i < r.version_count; i++)
         r.versions[i].name = get_data(&in, &data, names[i]);
     *ret = r;

@@ -57,8 +57,8 @@ struct trace {
 
 /* -- texts ----------------------------------------------------------------------------------- */
 
-/* The first byte tells it nearly always. */
-static bool begins(struct span s, const char *word) {
+/* The first byte tells it nearly always. Inline, like those below: the word is a constant then. */
+static inline bool begins(struct span s, const char *word) {
     if (s.n == 0 || s.p[0] != (uint8_t)word[0])
         return false;
     size_t n = strlen(word);
@@ -77,12 +77,12 @@ static bool ends(struct span s, uint8_t c) {
     return s.n > 0 && s.p[s.n - 1] == c;
 }
 
-static struct span from(struct span s, size_t i) {
+static inline struct span from(struct span s, size_t i) {
     return span_of(s.p + i, s.n - i);
 }
 
 /* Where word begins in s, s.n when it does not. Words are short: this is faster than memmem. */
-static size_t find(struct span s, const char *word) {
+static inline size_t find(struct span s, const char *word) {
     size_t n = strlen(word);
     for (size_t i = 0; i + n <= s.n; i++) {
         const uint8_t *p = memchr(s.p + i, word[0], s.n - n + 1 - i);
@@ -95,7 +95,7 @@ static size_t find(struct span s, const char *word) {
     return s.n;
 }
 
-static bool has(struct span s, const char *word) {
+static inline bool has(struct span s, const char *word) {
     return find(s, word) < s.n;
 }
 

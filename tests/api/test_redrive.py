@@ -647,3 +647,16 @@ def test_a_restart_while_it_selects(start):
     while batch := finish(queue):
         got += batch
     assert sorted(got) == ids and jobs.is_done(j)
+
+
+@pytest.mark.parametrize("kind", ["redrives", "discards"])
+def test_a_repeated_request_makes_one_job(queue, jobs, kind):
+    bury(queue, 3)
+    body = {"queue": queue.name, "all": True} | ({"why": "test"} if kind == "discards" else {})
+    first = queue.client.post(f"/{kind}", body, headers={"Idempotency-Key": queue.name})
+    assert first.status == 202
+    again = queue.client.post(f"/{kind}", {**body, "name": "again"}, headers={"Idempotency-Key": queue.name})
+    assert again.status == 200 and again.json["id"] == first.json["id"] and again.json["name"] is None
+    other = queue.client.post(f"/{kind}", body, headers={"Idempotency-Key": queue.name + "2"})
+    assert other.status == 202 and other.json["id"] != first.json["id"]
+    assert queue.client.post(f"/{kind}", body, headers={"Idempotency-Key": "k" * 256}).status == 422

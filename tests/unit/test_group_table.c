@@ -75,18 +75,18 @@ static void not_those_of_a_dropped_queue(void) {
 /* While the log is read a letter may name a group before its image comes. */
 static void without_an_image(void) {
     begin();
-    queue_called(1, "a");
-    struct group *g = group_of_record(&st, 9);
-    CHECK(g->queue == 0 && g->number == 9 && group_by_number(&st, 9) == g);
-    CHECK(group_of_record(&st, 9) == g);
+    struct queue *q = queue_called(1, "a");
+    struct group *g = group_of_record(&st, 9, q);
+    CHECK(g->queue == q->place && g->number == 9 && group_by_number(&st, 9) == g);
+    CHECK(group_of_record(&st, 9, q) == g && !group_by_key(&st, 77, 0));
     CHECK_EQ(st.live_groups, 1);
     CHECK_EQ(st.next_group, 10);
     g->count = 3;
     CHECK(group_like(9, 1, 77, "late") == g);
     CHECK_EQ(g->count, 3); /* counted by letters, not by the image */
-    CHECK(g->queue != 0 && group_by_key(&st, 77, 0) == g);
+    CHECK(group_by_key(&st, 77, 0) == g);
     g->count = 0;
-    struct group *never = group_of_record(&st, 10);
+    struct group *never = group_of_record(&st, 10, q);
     group_remove(&st, never);
     CHECK(!group_by_number(&st, 10));
     end();

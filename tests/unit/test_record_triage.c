@@ -193,7 +193,8 @@ static void the_largest_group_and_job_fit(void) {
                            .actor = most,
                            .reason = most,
                            .patch = most,
-                           .stop_reason = most};
+                           .stop_reason = most,
+                           .idempotency_key = most};
     for (int i = 0; i < GROUP_VERSIONS_STORED; i++)
         g.versions[i].name = j.versions[i].name = text;
     struct span parts[JOB_SPANS];
@@ -233,7 +234,7 @@ static bool counts_equal(const struct job_counts *a, const struct job_counts *b)
 static struct record_job any_job(void) {
     static uint8_t queue[LIMIT_QUEUE_NAME], to[LIMIT_QUEUE_NAME], filter[4096];
     static uint8_t name[LIMIT_JOB_NAME], actor[LIMIT_ACTOR], reason[LIMIT_AUDIT_REASON];
-    static uint8_t patch[LIMIT_PATCH], stop[200];
+    static uint8_t patch[LIMIT_PATCH], stop[200], key[255];
     struct record_job r = {
         .job = any_number(),
         .kind = (enum job_kind)(1 + rng_below(&rng, JOB_PURGE)),
@@ -267,6 +268,7 @@ static struct record_job any_job(void) {
         .reason = any_span(reason, sizeof reason),
         .patch = any_span(patch, sizeof patch),
         .stop_reason = any_span(stop, sizeof stop),
+        .idempotency_key = any_span(key, sizeof key),
     };
     r.version_count = any_versions(r.versions);
     return r;
@@ -296,7 +298,8 @@ static void job_round_trip(void) {
         CHECK(span_equal(s.queue_name, r.queue_name) && span_equal(s.to_name, r.to_name) &&
               span_equal(s.filter, r.filter) && span_equal(s.name, r.name) &&
               span_equal(s.actor, r.actor) && span_equal(s.reason, r.reason) &&
-              span_equal(s.patch, r.patch) && span_equal(s.stop_reason, r.stop_reason));
+              span_equal(s.patch, r.patch) && span_equal(s.stop_reason, r.stop_reason) &&
+              span_equal(s.idempotency_key, r.idempotency_key));
         if (i < 20)
             cuts_are_corrupt(read_job, m, data);
         for (int k = 0; k < 20; k++)
