@@ -20,7 +20,7 @@ DOINGS = ("store", "render", "send", "index", "convert")  # 20 causes a queue
 HIT, LATE, OBSOLETE = 412, 37, 3
 BAD = 4  # of the letters hit, the one whose order has no currency; it is in the sample
 NEW_RATE, LOW_RATE = 100, 60
-PAGE_MS = 200
+PAGE_MS, DEEP = 200, 20_000
 TERMS = ("succeeded", "died_again", "open", "discarded", "skipped", "remaining")
 
 
@@ -127,6 +127,8 @@ def shape(words):
 
 
 class Path:
+    """The commands as they are run, in steps; the times; and the table of it all."""
+
     def __init__(self, cli):
         self.cli, self.commands, self.steps, self.budgets, self.pages = cli, [], [], [], []
         self.began = time.monotonic()
@@ -150,15 +152,15 @@ class Path:
         self.steps[-1]["commands"].append(args[0])
         self.commands.append(shape(args))
 
-    def do(self, *args, code=0):
+    def do(self, *args):
         """Runs a command; returns its output as JSON values, and what it said to people."""
         self.note(args)
         done = self.cli.run(*args)
-        assert done.returncode == code, (args, done.returncode, done.stdout[-500:], done.stderr)
+        assert done.returncode == 0, (args, done.returncode, done.stdout[-500:], done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
-    def one(self, *args, **options):
-        [value], _ = self.do(*args, **options)
+    def one(self, *args):
+        [value], _ = self.do(*args)
         return value
 
     def start(self, *args):
@@ -166,6 +168,7 @@ class Path:
         return Running(self.cli, *args)
 
     def look(self, http, pages):
+        """Opens pages, {name: path}, and measures them."""
         for name, path in pages.items():
             ms = http.page_ms(path)
             self.pages.append((ms, name))
@@ -193,8 +196,8 @@ def accounted(job):
     return job
 
 
-def find_the_cause(path, scene):
-    groups, said = path.do("groups", "orders", "--limit", "3")
+def find_the_cause(path):
+    groups, _ = path.do("groups", "orders", "--limit", "3")
     assert [g["count"] for g in groups[:2]] == [HIT, OBSOLETE] and groups[0]["error_class"] == "PaymentTimeout"
     group = path.one("group", groups[0]["key"][:11])
     assert group["title"] == "PaymentTimeout: no answer from the payment provider for order <n> within <n> ms"
@@ -205,14 +208,15 @@ def find_the_cause(path, scene):
 
 
 def take_it(path, key):
-    group = path.one("group", key[:11], "--ack", "--owner", "ann", "--note", "payment provider, ticket 812", "--reason", "paged at 03:00")
+    group = path.one("group", key[:11], "--ack", "--owner", "ann", "--note", "payment provider, ticket 812",
+                     "--reason", "paged at 03:00")
     assert (group["state"], group["owner"], group["note"]) == ("acknowledged", "ann", "payment provider, ticket 812")
     assert path.one("pause", "orders", "--reason", "ticket 812")["paused"]["by"] == "ann"
 
 
 def look_closer(path, scene, key, file):
     letters, _ = path.do("dead", "orders", "error:Payment* age:<1h", "--limit", "5")
-    assert [m["id"] for m in letters] == scene.hit[:-6:-1]
+    assert [m["id"] for m in letters] == scene.hit[:-6:-1] and letters[0]["death"]["expires_at"]
     one, bad = scene.hit[0], scene.hit[BAD]
     [_, failed], _ = path.do("attempts", bad)
     assert (failed["event"], failed["worker_version"], failed["error_class"]) == ("failed", "1.4.2", "PaymentTimeout")
@@ -224,17 +228,18 @@ def look_closer(path, scene, key, file):
 
 def pages(key, id):
     """What a person looks at, by name."""
-    return {"causes, the last 100": "/groups", "causes of one queue, by count": "/groups?q=queue:orders&sort=count",
-            "one cause": f"/groups/{key}", "letters, the last 100": "/dead", "letters of one cause": f"/dead?q=group:{key}",
-            "letters by class and age": "/dead?q=error:Schema*%20age:%3C1h", "letters by payload": "/dead?queue=orders&q=payload.order:48004",
+    return {"causes": "/groups", "causes of one queue, by count": "/groups?q=queue:orders&sort=count", "one cause": f"/groups/{key}",
+            "letters": "/dead", "letters of one cause": f"/dead?q=group:{key}",
+            "letters by class and age": "/dead?q=error:Schema*%20age:%3C1h",
+            "letters by payload": "/dead?queue=orders&q=payload.order:48004",
             "one letter": f"/messages/{id}", "its attempts": f"/queues/orders/messages/{id}/attempts",
             "queues": "/queues", "audit": "/audit?order=newest"}
 
 
 def deep_page(scene):
-    """The path of a page in the middle of all letters."""
+    """The path of a page deep inside the list of all letters."""
     cursor = ""
-    for _ in range(LETTERS // 2000):
+    for _ in range(DEEP // 1000):
         cursor = "&cursor=" + scene.http("GET", f"/dead?limit=1000&payload=no{cursor}")["next"]
     return f"/dead?limit=100{cursor}"
 
@@ -248,7 +253,7 @@ def send_a_sample(path, scene, key):
     return redrive
 
 
-def it_stops(path, scene, key, redrive):
+def it_stops(path, scene, redrive):
     code, out, said = redrive.end()
     job = accounted(json.loads(out))
     assert (code, job["state"], job["selected"], job["sent"]) == (3, "stopped", HIT, 10), said
@@ -264,7 +269,7 @@ def it_stops(path, scene, key, redrive):
 
 
 def send_the_rest(path, scene, key, job_id):
-    """Slower half-way; returns the job at its end."""
+    """Slower from the middle on; then those that died meanwhile."""
     watch = path.start("jobs", job_id, "--resume", "--rate", NEW_RATE, "--watch", "--reason", "one has bad data, the others may go")
     wait_until(lambda: scene.http("GET", f"/redrives/{job_id}")["sent"] > 20)
     job = accounted(path.one("jobs", job_id, "--rate", LOW_RATE, "--reason", "the provider is slow"))
@@ -321,7 +326,7 @@ def the_audit(path, scene, key, job_id):
     assert {e["action"] for e in entries if e["actor"] != "ann"} == {"queue_created"}
 
 
-def in_again(path, scene, file, elsewhere):
+def in_again(path, file, elsewhere):
     """The letters as they were, on a server of one's own; where they came from nothing changes."""
     before = get(path.cli, "/queues/orders")
     assert path.one("import", file, "--yes")["known"] == HIT and get(path.cli, "/queues/orders") == before
@@ -362,10 +367,10 @@ def test_the_golden_path(own_server, start, tmp_path):
             scene = Scene(own_server)
         began = time.monotonic()
         with path.step("why? the new cause, one whole error of it"):
-            key = find_the_cause(path, scene)
+            key = find_the_cause(path)
         path.budget("page -> cause", began, 30)
         with path.step("pages, five times each"):
-            path.look(scene.http, {**pages(key, scene.hit[BAD]), "letters, half-way down": deep_page(scene)})
+            path.look(scene.http, {**pages(key, scene.hit[BAD]), f"letters, after {DEEP:,}": deep_page(scene)})
         began = time.monotonic()
         with path.step("ack, owner, note; the queue is held"):
             take_it(path, key)
@@ -376,7 +381,7 @@ def test_the_golden_path(own_server, start, tmp_path):
                 redrive = send_a_sample(path, scene, key)
             path.budget("cause -> sample running", began, 60)
             with path.step("1 of 10 died of something else: it stops"):
-                job_id = it_stops(path, scene, key, redrive)
+                job_id = it_stops(path, scene, redrive)
             with path.step(f"the rest, slower half-way; then {LATE} new ones"):
                 send_the_rest(path, scene, key, job_id)
             with path.step("bad data edited, four discarded"):
@@ -386,7 +391,7 @@ def test_the_golden_path(own_server, start, tmp_path):
         with path.step("the audit has every act"):
             the_audit(path, scene, key, job_id)
         with path.step("letters from the file, on another server"):
-            in_again(path, scene, file, start(test_clock=False))
+            in_again(path, file, start(test_clock=False))
         with path.step("the books, and the log offline"):
             the_books(path, own_server)
     finally:
