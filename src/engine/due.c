@@ -121,13 +121,15 @@ static void run_add(struct engine *e, struct record_gone *gone, const struct slo
     e->ids[gone->count++] = s->id;
 }
 
-/* Of one group, oldest death first; *next_at becomes the earliest end of retention of those left. What
- * is kept for its idempotency key waits for that, too. */
-static uint32_t trim_group(struct engine *e, const struct queue *q, const struct group *g,
-                           int64_t now, uint32_t most, int64_t *next_at) {
+#define BEFORE_ALL ((struct letter_place){INT64_MIN, 0})
+
+/* Of the group that the walk has reached, oldest death first; when it is through, the walk stands at
+ * the next group. What is kept for its idempotency key waits for that, too. */
+static uint32_t trim_group(struct engine *e, struct queue *q, int64_t now, uint32_t most) {
     struct engine_state *st = &e->st;
+    const struct group *g = group_at(st, q->dead_trim_group);
     struct record_gone gone = {.queue = q->number, .cause = GONE_RETENTION, .ids = e->ids};
-    uint32_t looked = 0, i = dead_first(st, g);
+    uint32_t looked = 0, i = dead_above(st, g, q->dead_trim_after);
     while (i && looked < most) {
         const struct letter *l = letter_at(st, i);
         const struct slot *s = slot_at(st, l->slot);
@@ -135,38 +137,40 @@ static uint32_t trim_group(struct engine *e, const struct queue *q, const struct
         bool is_last = over_at > now; /* those behind it may be due as soon, whatever keeps it */
         if (!is_last && slot_extra(st, s)->idempotency_until > over_at)
             over_at = slot_extra(st, s)->idempotency_until;
-        struct letter_place place = {l->died_at, l->dead_seq};
         looked++;
         if (over_at <= now)
             run_add(e, &gone, s);
-        else if (over_at < *next_at)
-            *next_at = over_at;
-        if (is_last)
-            break;
-        i = dead_above(st, g, place);
+        else if (over_at < q->dead_trim_next_at)
+            q->dead_trim_next_at = over_at;
+        q->dead_trim_after = (struct letter_place){l->died_at, l->dead_seq};
+        i = is_last ? 0 : dead_above(st, g, q->dead_trim_after);
+    }
+    if (!i) {
+        q->dead_trim_group = g->next_of_queue;
+        q->dead_trim_after = BEFORE_ALL;
+        q->dead_trim_groups++;
     }
     run_end(e, &gone);
-    if (i && looked == most)
-        *next_at = now;
     return looked;
 }
 
-/* Looks at each group of the queue once; with many groups not more often than is worth its time. */
+/* Walks over the groups of the queue; with many groups not more often than is worth its time. */
 static uint32_t trim_dead(struct engine *e, struct queue *q, int64_t now, uint32_t most) {
     if (!q->policy.keep_dead_ms || q->dead_trim_at > now || q->count[STATE_DEAD] == 0)
         return 0;
-    int64_t next_at = TIME_NEVER;
-    uint32_t looked = 0, groups = 0;
-    for (uint32_t i = q->first_group; i && looked < most; i = group_at(&e->st, i)->next_of_queue) {
-        looked += trim_group(e, q, group_at(&e->st, i), now, most - looked, &next_at);
-        groups++;
+    if (!q->dead_trim_group) {
+        q->dead_trim_group = q->first_group;
+        q->dead_trim_after = BEFORE_ALL;
+        q->dead_trim_groups = 0;
+        q->dead_trim_next_at = TIME_NEVER;
     }
-    if (looked >= most)
-        next_at = now;
-    int64_t pause = groups / 10; /* ten thousand groups: a second */
-    if (next_at > now && next_at < now + pause)
-        next_at = now + pause;
-    q->dead_trim_at = next_at;
+    uint32_t looked = 0;
+    while (q->dead_trim_group && looked < most)
+        looked += trim_group(e, q, now, most - looked);
+    if (q->dead_trim_group)
+        return looked; /* it goes on in the next turn */
+    int64_t not_before = now + q->dead_trim_groups / 10; /* ten thousand groups: a second */
+    q->dead_trim_at = q->dead_trim_next_at > not_before ? q->dead_trim_next_at : not_before;
     return looked;
 }
 

@@ -69,10 +69,15 @@ struct group *group_of_record(struct engine_state *st, uint32_t number, struct q
 }
 
 static void unlink_from_queue(struct engine_state *st, struct group *g) {
+    struct queue *q = queue_at(st, g->queue);
+    if (q->dead_trim_group == g->place) { /* a walk goes on behind it */
+        q->dead_trim_group = g->next_of_queue;
+        q->dead_trim_after = (struct letter_place){INT64_MIN, 0};
+    }
     if (g->previous_of_queue)
         group_at(st, g->previous_of_queue)->next_of_queue = g->next_of_queue;
     else
-        queue_at(st, g->queue)->first_group = g->next_of_queue;
+        q->first_group = g->next_of_queue;
     if (g->next_of_queue)
         group_at(st, g->next_of_queue)->previous_of_queue = g->previous_of_queue;
 }

@@ -150,8 +150,13 @@ void slot_end_aside(struct engine_state *st, uint32_t i) {
 }
 
 void queue_plan_dead(struct queue *q, int64_t died_at) {
-    if (q->policy.keep_dead_ms && died_at + q->policy.keep_dead_ms < q->dead_trim_at)
-        q->dead_trim_at = died_at + q->policy.keep_dead_ms;
+    int64_t over_at = died_at + q->policy.keep_dead_ms;
+    if (!q->policy.keep_dead_ms)
+        return;
+    if (over_at < q->dead_trim_at)
+        q->dead_trim_at = over_at;
+    if (over_at < q->dead_trim_next_at)
+        q->dead_trim_next_at = over_at; /* the walk may have passed it */
 }
 
 /* Upkeep is due at once when the queue is being dropped or there are too many succeeded messages,

@@ -467,10 +467,11 @@ static uint32_t send_now(struct engine *e, struct job *j, int64_t now) {
     }
     if (r->queue && (!q || q->dropping))
         return 0; /* its letters are on their way out: each wakes the job */
+    uint64_t remained = r->counts.remaining;
     uint32_t most = quota(j, now), sent = most ? send_some(e, j, to, now, most) : 0;
     if (r->rate_milli)
         j->due_ns += (int64_t)sent * interval_ns(r);
-    bool is_held_up = most > 0 && sent == 0 && r->counts.remaining > 0;
+    bool is_held_up = most > 0 && remained > 0 && r->counts.remaining == remained;
     int64_t by_rate = j->due_ns / NS_PER_MS + (j->due_ns % NS_PER_MS != 0);
     if (is_held_up)
         plan_next(e, j, now + BUSY_PAUSE_MS);

@@ -200,8 +200,10 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
     q->created_at = r->created_at;
     if (q->policy.keep_succeeded_ms != r->policy.keep_succeeded_ms)
         q->trim_at = INT64_MIN; /* what is kept is measured anew */
-    if (q->policy.keep_dead_ms != r->policy.keep_dead_ms)
+    if (q->policy.keep_dead_ms != r->policy.keep_dead_ms) {
         q->dead_trim_at = INT64_MIN;
+        q->dead_trim_group = 0;
+    }
     q->policy = r->policy;
     q->ledger = r->ledger;
     q->deliveries = r->deliveries;

@@ -170,7 +170,12 @@ struct queue {
     int64_t trim_at;                   /* when the next walk begins, or goes on */
     uint64_t trim_after;               /* the id it has reached */
     int64_t trim_next_at;              /* the earliest end of retention among those it left */
-    int64_t dead_trim_at;              /* when a dead letter's retention may be over */
+    /* The same over the dead letters, group by group, each by (died_at, dead_seq): */
+    int64_t dead_trim_at;      /* when a dead letter's retention may be over */
+    int64_t dead_trim_next_at; /* the earliest end of retention among those it left */
+    uint32_t dead_trim_group;  /* the place it has reached, 0 = none: it begins */
+    uint32_t dead_trim_groups; /* that it has seen */
+    struct letter_place dead_trim_after;
     uint32_t keys_oldest, keys_newest; /* idempotency entries in order of arrival */
     uint64_t position;                 /* of its image in the log, 0 = none */
     size_t image_bytes;

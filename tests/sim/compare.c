@@ -1,89 +1,15 @@
-/* The model beside the engine: every difference there is to see, and the bytes that messages are made of. */
-#include "sim/model.h"
+/* The model beside the engine: queues, messages and their stories. */
+#include "sim/compare_int.h"
 
-#include "base/mem.h"
+#include "base/limits.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* -- bytes that follow from a number ---------------------------------------------------------------------- */
+/* -- differences --------------------------------------------------------------------------------- */
 
-struct span model_queue_name(int queue) {
-    static const char *const names[MODEL_QUEUES] = {"emails", "a/b", "\xe2\x9c\x89", "q 3", "x"};
-    return span_str(names[queue]);
-}
-
-struct span model_worker(uint8_t worker) {
-    static const char *const names[4] = {"", "w1", "worker two", "\xc3\xa4"};
-    return span_str(names[worker % 4]);
-}
-
-struct span model_bytes(unsigned slot, uint32_t tag, size_t n) {
-    static struct {
-        uint8_t *p;
-        size_t cap;
-    } memory[4];
-    if (memory[slot].cap < n + 8) {
-        memory[slot].cap = n + 8;
-        memory[slot].p = mem_grow(memory[slot].p, memory[slot].cap);
-    }
-    uint64_t x = (uint64_t)tag * UINT64_C(0x9e3779b97f4a7c15) + slot;
-    for (size_t i = 0; i < n; i += 8) {
-        x += UINT64_C(0x9e3779b97f4a7c15);
-        memcpy(memory[slot].p + i, &x, 8);
-    }
-    return span_of(memory[slot].p, n);
-}
-
-#define TEXTS 256
-
-/* Text of about n bytes whose characters have one to three: a piece of a long one. */
-static struct span text_of(size_t n, uint32_t tag) {
-    static const char *const letters[] = {"a", "\xc3\xa9", "\xe2\x82\xac", " "};
-    static char text[LIMIT_DETAIL + TEXTS * 4];
-    static size_t begins[TEXTS], end;
-    for (uint32_t k = 1, i = 0; end + 3 < sizeof text; k = k * 1103515245 + 12345, i++) {
-        if (i < TEXTS)
-            begins[i] = end;
-        for (const char *c = letters[k >> 16 & 3]; *c;)
-            text[end++] = *c++;
-    }
-    size_t begin = begins[tag % TEXTS];
-    while (((uint8_t)text[begin + n] & 0xc0) == 0x80)
-        n++;
-    return span_of(text + begin, n);
-}
-
-struct span model_error(uint32_t tag) {
-    if (tag == MODEL_LEASE_TAG)
-        return span_str("the lease ran out before the message was settled");
-    return text_of(tag % 37 == 0 ? LIMIT_ERROR - 5 + tag % 11 : tag % 60, tag);
-}
-
-struct span model_error_class(uint32_t tag) {
-    if (tag == MODEL_LEASE_TAG)
-        return span_str("lease_expired");
-    return text_of(tag % 41 == 0 ? LIMIT_ERROR_CLASS - 5 + tag % 11 : tag % 20, tag + 1);
-}
-
-struct span model_detail(uint32_t tag) {
-    if (tag == MODEL_LEASE_TAG)
-        return (struct span){0};
-    return text_of(tag % 97 == 0 ? LIMIT_DETAIL - 5 + tag % 11 : tag % 200, tag + 2);
-}
-
-/* -- differences ------------------------------------------------------------------------------------------------- */
-
-struct complaint {
-    char *text;
-    size_t bytes;
-};
-
-__attribute__((format(printf, 2, 3))) static bool differs(const struct complaint *c,
-                                                          const char *format, ...) {
+bool differs(const struct complaint *c, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(c->text, c->bytes, format, args);
@@ -91,17 +17,13 @@ __attribute__((format(printf, 2, 3))) static bool differs(const struct complaint
     return false;
 }
 
-static bool same_number(const struct complaint *c, const char *of, uint64_t id, const char *what,
-                        long long got, long long want) {
+bool same_number(const struct complaint *c, const char *of, uint64_t id, const char *what,
+                 long long got, long long want) {
     return got == want || differs(c, "%s %llu: %s is %lld, should be %lld", of,
                                   (unsigned long long)id, what, got, want);
 }
 
-#define SAME(of, id, what, got, want)                                                              \
-    do {                                                                                           \
-        if (!same_number(c, of, id, what, (long long)(got), (long long)(want)))                    \
-            return false;                                                                          \
-    } while (0)
+/* -- queues -------------------------------------------------------------------------------------- */
 
 static bool same_ledger(const struct complaint *c, const char *of, uint64_t id,
                         const struct ledger *got, const struct ledger *want) {
@@ -111,26 +33,83 @@ static bool same_ledger(const struct complaint *c, const char *of, uint64_t id,
     SAME(of, id, "discarded", got->discarded, want->discarded);
     SAME(of, id, "moved_out", got->moved_out, want->moved_out);
     SAME(of, id, "expired", got->expired, want->expired);
+    SAME(of, id, "undiscarded", got->undiscarded, want->undiscarded);
     return true;
 }
 
-static bool same_counts(const struct complaint *c, const struct model *m, int queue, bool ready,
-                        const struct queue_view *v) {
-    uint64_t count[STATE_COUNT] = {0}, now_ready = 0, bytes = 0, id = (uint64_t)queue;
+/* What is counted of the messages of a queue. */
+struct sums {
+    uint64_t count[STATE_COUNT], ready, bytes, dead_by[REASON_COUNT], groups;
+    int64_t oldest_death_at;
+};
+
+static struct sums sums_of(const struct model *m, int queue) {
+    struct sums s = {0};
+    bool seen[MODEL_GROUPS];
+    memset(seen, 0, m->group_count * sizeof *seen);
     for (size_t i = 0; i < m->message_count; i++) {
         const struct model_message *x = &m->messages[i];
         if (x->queue != queue)
             continue;
-        count[x->state]++;
-        now_ready += x->state == STATE_PENDING && !x->waiting;
-        bytes += x->state == STATE_SUCCEEDED ? 0 : x->payload_bytes;
+        s.count[x->state]++;
+        s.ready += x->state == STATE_PENDING && !x->waiting;
+        if (x->state != STATE_SUCCEEDED && x->state != STATE_DISCARDED)
+            s.bytes += x->payload.bytes;
+        if (x->state != STATE_DEAD)
+            continue;
+        s.dead_by[x->reason]++;
+        s.groups += !seen[x->group - 1];
+        seen[x->group - 1] = true;
+        if (!s.oldest_death_at || x->died_at < s.oldest_death_at)
+            s.oldest_death_at = x->died_at;
     }
-    for (int s = 0; s < STATE_COUNT; s++)
-        SAME("queue", id, state_name((enum state)s), v->count[s], count[s]);
+    return s;
+}
+
+static bool same_counts(const struct complaint *c, const struct model *m, int queue, bool ready,
+                        const struct queue_view *v) {
+    uint64_t id = (uint64_t)queue;
+    struct sums s = sums_of(m, queue);
+    for (int i = 0; i < STATE_COUNT; i++)
+        SAME("queue", id, state_name((enum state)i), v->count[i], s.count[i]);
     if (ready)
-        SAME("queue", id, "ready", v->ready, now_ready);
-    SAME("queue", id, "bytes", v->bytes, bytes);
+        SAME("queue", id, "ready", v->ready, s.ready);
+    SAME("queue", id, "bytes", v->bytes, s.bytes);
+    for (int i = 0; i < REASON_COUNT; i++)
+        SAME("queue", id, reason_name((enum reason)i), v->dead_by[i], s.dead_by[i]);
+    SAME("queue", id, "groups", v->groups, s.groups);
+    SAME("queue", id, "oldest_death_at", v->oldest_death_at, s.oldest_death_at);
+    int64_t keep_ms = m->queues[queue].policy.keep_dead_ms;
+    SAME("queue", id, "soonest_expiry", v->soonest_expiry,
+         s.oldest_death_at && keep_ms ? s.oldest_death_at + keep_ms : 0);
     return true;
+}
+
+static bool same_totals(const struct complaint *c, uint64_t id, const struct model_queue *q,
+                        const struct queue_view *v) {
+    uint64_t deaths = 0;
+    SAME("queue", id, "created_at", v->created_at, q->created_at);
+    SAME("queue", id, "deliveries", v->deliveries, q->deliveries);
+    SAME("queue", id, "failures", v->failures, q->failures);
+    for (int i = 0; i < REASON_COUNT; i++) {
+        deaths += q->deaths_by[i];
+        SAME("queue", id, "deaths by reason", v->deaths_by[i], q->deaths_by[i]);
+    }
+    SAME("queue", id, "deaths", v->deaths, deaths);
+    SAME("queue", id, "redriven", v->redriven, q->redriven);
+    SAME("queue", id, "redriven_succeeded", v->redriven_succeeded, q->redriven_succeeded);
+    SAME("queue", id, "redriven_died", v->redriven_died, q->redriven_died);
+    SAME("queue", id, "paused_at", v->paused_at, q->paused_at);
+    return true;
+}
+
+static bool same_pause(const struct model_queue *q, const struct queue_view *v) {
+    struct span by = {0}, reason = {0};
+    if (q->paused_at) {
+        by = model_actor_kept(q->paused_by.actor);
+        reason = span_cut_utf8(model_reason_kept(q->paused_by.reason), LIMIT_PAUSE_REASON);
+    }
+    return span_equal(v->paused_by, by) && span_equal(v->pause_reason, reason);
 }
 
 bool model_same_queue(const struct model *m, struct engine *e, int queue, bool ready, char *text,
@@ -146,18 +125,18 @@ bool model_same_queue(const struct model *m, struct engine *e, int queue, bool r
         return true;
     if (!queue_view_holds(&v))
         return differs(c, "queue %d: the equation of conservation does not hold", queue);
-    uint64_t id = (uint64_t)queue;
-    SAME("queue", id, "created_at", v.created_at, q->created_at);
-    SAME("queue", id, "deliveries", v.deliveries, q->deliveries);
-    SAME("queue", id, "failures", v.failures, q->failures);
-    SAME("queue", id, "deaths", v.deaths, q->deaths);
     if (!policy_equal(v.policy, &q->policy))
         return differs(c, "queue %d: its policy is not what it was given", queue);
-    return same_ledger(c, "queue", id, &v.ledger, &q->ledger) &&
+    if (!same_pause(q, &v))
+        return differs(c, "queue %d: paused by another, or for another reason", queue);
+    return same_totals(c, (uint64_t)queue, q, &v) &&
+           same_ledger(c, "queue", (uint64_t)queue, &v.ledger, &q->ledger) &&
            same_counts(c, m, queue, ready, &v);
 }
 
-/* -- stories ---------------------------------------------------------------------------------------------------------- */
+/* -- stories ------------------------------------------------------------------------------------- */
+
+#define STORY_JOBS 32
 
 struct story_check {
     const struct complaint *c;
@@ -166,11 +145,43 @@ struct story_check {
     size_t n;
     bool same;
     struct model_line newest;
+    uint32_t told, newest_attempt; /* attempts that have a line */
+    uint32_t jobs[STORY_JOBS];     /* that sent or discarded it: each once */
+    size_t job_count;
 };
 
-static struct span error_kept(uint32_t tag) {
-    struct span s = span_cut_utf8(model_error(tag), LIMIT_ERROR);
-    return s.n ? s : span_str("unknown error");
+/* What a line says of who, and why, in words. */
+struct line_texts {
+    struct span worker, version, class, error, detail, fingerprint;
+};
+
+static struct line_texts texts_of(const struct model_line *line, char memory[static 2][256]) {
+    struct line_texts t = {.worker = model_worker(line->worker),
+                           .version = model_version(line->version)};
+    if (line->actor)
+        t.worker = model_actor_kept(line->actor);
+    if (line->job) {
+        snprintf(memory[0], 256, "job %u", line->job);
+        t.worker = span_str(memory[0]);
+    }
+    if (line->event == EVENT_FAILED || line->event == EVENT_LEASE_EXPIRED) {
+        t.class = error_class_kept(line->tag);
+        t.error = error_kept(line->tag);
+        t.detail = detail_kept(line->tag);
+        t.fingerprint = span_cut_utf8(model_fingerprint(line->tag), LIMIT_FINGERPRINT);
+    } else if (line->event == EVENT_DISCARDED) {
+        t.class = span_str(discard_reason_name(line->why));
+        t.error = model_reason_kept(line->reason);
+    } else if (line->copy) {
+        snprintf(memory[1], 256, "%llu", (unsigned long long)line->copy);
+        t.error = span_str(memory[1]);
+    } else if (line->moved_from != line->moved_to) {
+        snprintf(memory[1], 256, "from %s to %s",
+                 (const char *)model_queue_name(line->moved_from).p,
+                 (const char *)model_queue_name(line->moved_to).p);
+        t.error = span_str(memory[1]);
+    }
+    return t;
 }
 
 static bool same_line(const struct complaint *c, uint64_t id, const struct history_entry *got,
@@ -181,38 +192,60 @@ static bool same_line(const struct complaint *c, uint64_t id, const struct histo
     SAME("message", id, "attempt in its story", got->attempt, want->attempt);
     SAME("message", id, "time in its story", got->at, want->at);
     SAME("message", id, "next time in its story", got->next_at, want->next_at);
-    if (!span_equal(got->worker, model_worker(want->worker)))
-        return differs(c, "message %llu: another worker in its story", (unsigned long long)id);
-    bool is_failure = want->event == EVENT_FAILED || want->event == EVENT_LEASE_EXPIRED;
-    if (!is_failure)
-        return got->error.n == 0 ||
-               differs(c, "message %llu: an error from nowhere", (unsigned long long)id);
-    if (!span_equal(got->error, error_kept(want->tag)) ||
-        !span_equal(got->error_class,
-                    span_cut_utf8(model_error_class(want->tag), LIMIT_ERROR_CLASS)) ||
-        !span_equal(got->detail, span_cut_utf8(model_detail(want->tag), LIMIT_DETAIL)))
+    char memory[2][256];
+    struct line_texts t = texts_of(want, memory);
+    if (!span_equal(got->worker, t.worker) || !span_equal(got->worker_version, t.version))
+        return differs(c, "message %llu: its story says it was %.*s, should say %.*s",
+                       (unsigned long long)id, (int)got->worker.n, (const char *)got->worker.p,
+                       (int)t.worker.n, (const char *)t.worker.p);
+    if (!span_equal(got->error, t.error) || !span_equal(got->error_class, t.class) ||
+        !span_equal(got->detail, t.detail) || !span_equal(got->fingerprint, t.fingerprint))
         return differs(c, "message %llu: other texts in its story", (unsigned long long)id);
+    return true;
+}
+
+/* No job does anything to a letter twice, whatever the model thinks. */
+static bool is_first_of_job(struct story_check *s, const struct history_entry *entry) {
+    unsigned long job = 0;
+    bool is_by_job = (entry->event == EVENT_REDRIVEN || entry->event == EVENT_PATCHED ||
+                      entry->event == EVENT_DISCARDED) &&
+                     entry->worker.n > 4 && span_equal_str(span_of(entry->worker.p, 4), "job ");
+    for (size_t i = 4; is_by_job && i < entry->worker.n; i++)
+        job = job * 10 + entry->worker.p[i] - '0';
+    for (size_t i = 0; is_by_job && i < s->job_count; i++)
+        if (s->jobs[i] == job)
+            return differs(s->c, "message %llu: job %lu had it twice", (unsigned long long)s->x->id,
+                           job);
+    if (is_by_job && s->job_count < STORY_JOBS)
+        s->jobs[s->job_count++] = (uint32_t)job;
     return true;
 }
 
 static void check_line(void *ctx, const struct history_entry *entry) {
     struct story_check *s = ctx;
     const struct model_story *story = s->story;
+    s->same = s->same && is_first_of_job(s, entry);
     if (s->same && (story->n <= MODEL_STORY ? s->n < story->n : s->n == 0))
         s->same = same_line(s->c, s->x->id, entry, &story->lines[s->n]);
-    s->newest = (struct model_line){entry->event, entry->attempt, 0, entry->at, entry->next_at, 0};
+    s->told += entry->attempt > 0 && entry->attempt != s->newest_attempt;
+    s->newest_attempt = entry->attempt;
+    s->newest =
+        (struct model_line){.event = entry->event, .attempt = entry->attempt, .at = entry->at};
     s->n++;
 }
 
 static bool same_story(const struct complaint *c, const struct model *m, struct engine *e,
                        const struct model_message *x) {
     struct story_check s = {.c = c, .x = x, .story = &m->stories[x->story], .same = true};
-    if (engine_history(e, model_queue_name(x->queue), x->id, check_line, &s) != OK)
+    uint32_t omitted;
+    if (engine_history(e, model_queue_name(x->queue), x->id, check_line, &s, &omitted) != OK)
         return differs(c, "message %llu has no story", (unsigned long long)x->id);
     if (!s.same)
         return false;
     if (s.story->n <= MODEL_STORY)
         SAME("message", x->id, "lines of its story", s.n, s.story->n);
+    SAME("message", x->id, "attempts left out", omitted,
+         x->deliveries > s.told ? x->deliveries - s.told : 0);
     if (s.story->n == 0)
         return true;
     SAME("message", x->id, "last event", s.newest.event, s.story->last.event);
@@ -221,7 +254,7 @@ static bool same_story(const struct complaint *c, const struct model *m, struct 
     return true;
 }
 
-/* -- messages ---------------------------------------------------------------------------------------------------------- */
+/* -- messages ------------------------------------------------------------------------------------ */
 
 static bool same_times(const struct complaint *c, const struct model_message *x,
                        const struct message_view *v) {
@@ -234,28 +267,58 @@ static bool same_times(const struct complaint *c, const struct model_message *x,
          is_pending && !x->is_retry && x->waiting ? x->next_at : 0);
     SAME("message", x->id, "lease_expires_at", v->lease_expires_at,
          x->state == STATE_PROCESSING ? x->next_at : 0);
-    SAME("message", x->id, "died_at", v->died_at, x->died_at);
     SAME("message", x->id, "expires_at", v->expires_at,
          is_pending || x->state == STATE_PROCESSING ? x->expires_at : 0);
+    SAME("message", x->id, "ttl_ms", v->ttl_ms, x->ttl_ms);
+    SAME("message", x->id, "first_failed_at", v->first_failed_at, x->first_failed_at);
     return true;
 }
 
 static bool same_bytes(const struct complaint *c, const struct model_message *x,
                        const struct message_view *v) {
-    if (!span_equal(v->payload, model_bytes(0, x->tag, x->payload_bytes)) ||
-        !span_equal(v->headers, model_bytes(1, x->tag, x->headers_bytes)) ||
+    if (!span_equal(v->payload, payload_bytes(0, &x->payload)) ||
+        !span_equal(v->headers, headers_bytes(1, &x->headers)) ||
         !span_equal(v->key, model_bytes(2, x->tag, x->key_bytes)))
         return differs(c, "message %llu: other payload, headers or key", (unsigned long long)x->id);
-    bool has_error = x->has_error && x->retry_count > 0;
-    SAME("message", x->id, "has_error", v->has_error, has_error);
-    if (!has_error)
+    SAME("message", x->id, "has_error", v->has_error, x->has_error);
+    if (!x->has_error)
         return true;
+    SAME("message", x->id, "failed_at", v->failed_at, x->error_at);
     if (!span_equal(v->error, error_kept(x->error_tag)) ||
-        !span_equal(v->error_class,
-                    span_cut_utf8(model_error_class(x->error_tag), LIMIT_ERROR_CLASS)) ||
-        !span_equal(v->detail, span_cut_utf8(model_detail(x->error_tag), LIMIT_DETAIL)))
+        !span_equal(v->error_class, error_class_kept(x->error_tag)) ||
+        !span_equal(v->detail, detail_kept(x->error_tag)) ||
+        !span_equal(v->fingerprint,
+                    span_cut_utf8(model_fingerprint(x->error_tag), LIMIT_FINGERPRINT)))
         return differs(c, "message %llu: other texts of its error", (unsigned long long)x->id);
+    if (!span_equal(v->worker, model_worker(x->error_worker)) ||
+        !span_equal(v->worker_version, model_version(x->error_version)))
+        return differs(c, "message %llu: another worker failed it", (unsigned long long)x->id);
     return true;
+}
+
+static bool same_letter(const struct complaint *c, const struct model *m,
+                        const struct model_message *x, const struct message_view *v) {
+    bool is_dead = x->state == STATE_DEAD, is_discarded = x->state == STATE_DISCARDED;
+    int64_t keep_ms = m->queues[x->queue].policy.keep_dead_ms;
+    bool is_letter = is_dead || is_discarded;
+    SAME("message", x->id, "reason", v->reason, is_letter ? x->reason : REASON_NONE);
+    SAME("message", x->id, "died_at", v->died_at, is_letter ? x->died_at : 0);
+    SAME("message", x->id, "dead_seq", v->dead_seq, is_letter ? x->dead_seq : 0);
+    SAME("message", x->id, "dead_expires_at", v->dead_expires_at,
+         is_discarded         ? x->next_at
+         : is_dead && keep_ms ? x->died_at + keep_ms
+                              : 0);
+    SAME("message", x->id, "discard_reason", v->discard_reason,
+         is_discarded ? x->why : DISCARD_NONE);
+    SAME("message", x->id, "redrive_count", v->redrive_count, x->redrive_count);
+    SAME("message", x->id, "group", v->group_key, x->group ? m->groups[x->group - 1].key : 0);
+    SAME("message", x->id, "job", v->job, x->job);
+    SAME("message", x->id, "part in its job", v->job_part, x->part);
+    SAME("message", x->id, "edited_to", v->edited_to, x->edited_to);
+    SAME("message", x->id, "parent", v->parent_id, x->parent);
+    struct span origin = x->origin < 0 ? (struct span){0} : model_queue_name(x->origin);
+    return span_equal(v->origin, origin) ||
+           differs(c, "message %llu: another origin", (unsigned long long)x->id);
 }
 
 bool model_same_message(const struct model *m, struct engine *e, const struct model_message *x,
@@ -269,17 +332,15 @@ bool model_same_message(const struct model *m, struct engine *e, const struct mo
     if (v.state != x->state)
         return differs(c, "message %llu is %s, should be %s", (unsigned long long)x->id,
                        state_name(v.state), state_name(x->state));
-    if (v.reason != (x->state == STATE_DEAD ? x->reason : REASON_NONE))
-        return differs(c, "message %llu: reason %s, should be %s", (unsigned long long)x->id,
-                       reason_name(v.reason), reason_name(x->reason));
     SAME("message", x->id, "retry_count", v.retry_count, x->retry_count);
     SAME("message", x->id, "max_retries", v.max_retries, x->max_retries);
     SAME("message", x->id, "priority", v.priority, x->priority);
     SAME("message", x->id, "deliveries", v.deliveries, x->deliveries);
-    return same_times(c, x, &v) && same_bytes(c, x, &v) && (!story || same_story(c, m, e, x));
+    return same_times(c, x, &v) && same_letter(c, m, x, &v) && same_bytes(c, x, &v) &&
+           (!story || same_story(c, m, e, x));
 }
 
-/* -- all --------------------------------------------------------------------------------------------------------------------- */
+/* -- all ----------------------------------------------------------------------------------------- */
 
 struct order_check {
     const struct model *m;
@@ -299,32 +360,33 @@ static bool check_order(void *ctx, const struct queue_view *v) {
     return true;
 }
 
-static bool same_ids(const struct complaint *c, const struct model *m, struct engine *e,
-                     int queue) {
+static bool same_ids(const struct complaint *c, const struct model *m, struct engine *e, int queue,
+                     bool discarded) {
     uint64_t ids[LIMIT_BATCH];
-    size_t n;
-    struct list list = {.state = -1, .limit = LIMIT_BATCH};
+    size_t n, k = 0;
+    struct list list = {.state = discarded ? STATE_DISCARDED : -1, .limit = LIMIT_BATCH};
     engine_list(e, model_queue_name(queue), &list, ids, &n);
-    size_t k = 0;
     for (size_t i = 0; i < m->message_count; i++) {
-        if (m->messages[i].queue != queue)
+        const struct model_message *x = &m->messages[i];
+        if (x->queue != queue || (x->state == STATE_DISCARDED) != discarded)
             continue;
-        if (k >= n || ids[k] != m->messages[i].id)
+        if (k >= n || ids[k] != x->id)
             return differs(c, "queue %d: message %llu is not in its list", queue,
-                           (unsigned long long)m->messages[i].id);
+                           (unsigned long long)x->id);
         k++;
     }
     return k == n || differs(c, "queue %d: its list has %zu messages too many", queue, n - k);
 }
 
-bool model_same(const struct model *m, struct engine *e, bool ready, char *text,
+bool model_same(const struct model *m, struct engine *e, int64_t now, bool ready, char *text,
                 size_t text_bytes) {
     const struct complaint complaint = {text, text_bytes}, *c = &complaint;
     struct order_check o = {.m = m, .sorted = true};
     if (engine_queues(e, (struct span){0}, check_order, &o) != OK || !o.sorted)
         return differs(c, "the queues are not listed in order of creation");
     for (int q = 0; q < MODEL_QUEUES; q++) {
-        if (!model_same_queue(m, e, q, ready, text, text_bytes) || !same_ids(c, m, e, q))
+        if (!model_same_queue(m, e, q, ready, text, text_bytes) || !same_ids(c, m, e, q, false) ||
+            !same_ids(c, m, e, q, true))
             return false;
         o.n -= m->queues[q].exists;
     }
@@ -334,8 +396,8 @@ bool model_same(const struct model *m, struct engine *e, bool ready, char *text,
         if (!model_same_message(m, e, &m->messages[i], true, text, text_bytes))
             return false;
     struct engine_stats stats = engine_stats(e);
-    struct ledger sum = m->deleted;
-    if (m->dropping_messages == 0 && m->dropping.accepted == 0)
-        return same_ledger(c, "deleted queues", 0, &stats.deleted, &sum);
-    return true;
+    if (m->dropping_messages == 0 && m->dropping.accepted == 0 && m->dropping.moved_in == 0 &&
+        !same_ledger(c, "deleted queues", 0, &stats.deleted, &m->deleted))
+        return false;
+    return same_letters(c, m, e, now);
 }

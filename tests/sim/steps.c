@@ -1,23 +1,24 @@
 /* What happens in a step, by weighted chance. */
-#include "sim/world.h"
+#include "sim/steps_int.h"
 
 #include "base/clock.h"
+#include "base/limits.h"
 
 #include <errno.h>
 
 #define MESSAGES_MANY 350
 
-static uint64_t dice(struct world *w, uint64_t n) {
+uint64_t dice(struct world *w, uint64_t n) {
     return rng_below(&w->rng, n);
 }
 
-static int any_queue(struct world *w) {
+int any_queue(struct world *w) {
     return dice(w, 3) ? (int)dice(w, 2) : (int)dice(w, MODEL_QUEUES);
 }
 
 /* -- producing ---------------------------------------------------------------------------------------- */
 
-static uint32_t any_size(struct world *w) {
+uint32_t any_size(struct world *w) {
     switch (dice(w, 20)) {
     case 0:
         return (uint32_t)(64 * 1024 + dice(w, 60 * 1024));
@@ -36,6 +37,17 @@ static uint32_t any_size(struct world *w) {
     }
 }
 
+void any_content(struct world *w, struct op_item *item, uint32_t bytes) {
+    uint32_t tag = w->next_tag++;
+    if (dice(w, 3) == 0) {
+        item->payload = json_payload(tag, (int16_t)dice(w, 4));
+        item->headers = json_headers((int16_t)((int16_t)dice(w, 3) - 1));
+        return;
+    }
+    item->payload = content_of(tag, bytes);
+    item->headers = content_of(tag, dice(w, 4) ? 0 : (uint32_t)dice(w, 100));
+}
+
 static void step_enqueue(struct world *w) {
     if (w->live.message_count > MESSAGES_MANY)
         return;
@@ -44,8 +56,7 @@ static void step_enqueue(struct world *w) {
     for (size_t i = 0; i < op->n; i++) {
         struct op_item *item = &op->items[i];
         item->tag = w->next_tag++;
-        item->payload_bytes = i == 0 ? any_size(w) : (uint32_t)dice(w, 1500);
-        item->headers_bytes = dice(w, 4) ? 0 : (uint32_t)dice(w, 100);
+        any_content(w, item, i == 0 ? any_size(w) : (uint32_t)dice(w, 1500));
         item->key_bytes = dice(w, 6) ? 0 : (uint8_t)dice(w, 256);
         item->idempotency = dice(w, 5) ? 0 : (uint8_t)(1 + dice(w, 30));
         item->max_retries = dice(w, 3) ? 0 : (uint8_t)(1 + dice(w, 10));
@@ -63,12 +74,12 @@ static void step_claim(struct world *w) {
     op->claim.count = dice(w, 3) ? 1 : 1 + dice(w, MODEL_BATCH);
     op->claim.lease_ms = dice(w, 2) ? 0 : (int64_t)(1 + dice(w, 20)) * 1000;
     op->claim.bytes_max = dice(w, 3) ? SIZE_MAX : dice(w, 5000);
-    op->worker = (uint8_t)dice(w, 4);
+    op->worker = (uint8_t)dice(w, MODEL_WORKERS);
+    op->version = (uint8_t)dice(w, MODEL_VERSIONS);
     world_run(w, op);
 }
 
-/* A message of the queue in that state; with luck: any other, or none at all. */
-static uint64_t any_message(struct world *w, int queue, enum state state) {
+uint64_t any_message(struct world *w, int queue, enum state state) {
     const struct model *m = &w->live;
     if (m->message_count == 0 || dice(w, 40) == 0)
         return 1 + dice(w, m->next_id + 2);
@@ -80,6 +91,13 @@ static uint64_t any_message(struct world *w, int queue, enum state state) {
             return x->id;
     }
     return m->messages[start].id;
+}
+
+/* Mostly one of a few causes: each other one makes a group of its own. */
+uint32_t any_error(struct world *w) {
+    if (dice(w, 16) == 0 && w->live.group_count < MODEL_GROUPS / 2)
+        return w->next_tag++;
+    return cause_tag((unsigned)dice(w, CAUSES), (uint32_t)dice(w, 8));
 }
 
 static void step_settle(struct world *w) {
@@ -96,7 +114,7 @@ static void step_settle(struct world *w) {
                        : action < 8 ? SETTLE_FAIL
                        : action < 9 ? SETTLE_RELEASE
                                     : SETTLE_EXTEND;
-        item->tag = dice(w, 5) ? w->next_tag++ : 0;
+        item->tag = any_error(w);
         item->permanent = dice(w, 8) == 0;
         item->delay_ms = dice(w, 5) ? -1 : (int64_t)dice(w, 4000);
         item->lease_ms = dice(w, 2) ? 0 : (int64_t)(1 + dice(w, 10)) * 1000;
@@ -104,10 +122,9 @@ static void step_settle(struct world *w) {
     world_run(w, op);
 }
 
-static void step_replay(struct world *w) {
-    struct op *op = world_op(w, OP_REPLAY, any_queue(w));
-    op->id = any_message(w, op->queue, STATE_DEAD);
-    world_run(w, op);
+struct who any_who(struct world *w) {
+    return (struct who){.actor = (uint8_t)dice(w, MODEL_ACTORS),
+                        .reason = (uint8_t)dice(w, dice(w, 8) ? 2 : MODEL_REASONS)};
 }
 
 /* -- queues ----------------------------------------------------------------------------------------------------- */
@@ -136,12 +153,14 @@ static struct policy any_policy(struct world *w) {
     p.keep_succeeded_ms = (int64_t)dice(w, 60000);
     p.keep_succeeded_max = dice(w, 40);
     p.keep_dead_ms = or_none(w, 200000);
+    p.redrive_limit = (uint32_t)dice(w, 5);
     return p;
 }
 
 static void step_queue_put(struct world *w) {
     struct op *op = world_op(w, OP_QUEUE_PUT, any_queue(w));
     op->has_policy = dice(w, 8) != 0;
+    op->who = any_who(w);
     op->policy = any_policy(w);
     world_run(w, op);
 }
@@ -149,6 +168,14 @@ static void step_queue_put(struct world *w) {
 static void step_queue_delete(struct world *w) {
     struct op *op = world_op(w, OP_QUEUE_DELETE, any_queue(w));
     op->discard = dice(w, 3) == 0;
+    op->who = any_who(w);
+    world_run(w, op);
+}
+
+static void step_queue_pause(struct world *w) {
+    struct op *op = world_op(w, OP_QUEUE_PAUSE, any_queue(w));
+    op->paused = dice(w, w->live.queues[op->queue].paused_at ? 8 : 2) == 0;
+    op->who = any_who(w);
     world_run(w, op);
 }
 
@@ -167,7 +194,7 @@ static void step_clock(struct world *w) {
     else if (luck < 96)
         w->now += (int64_t)dice(w, 90000);
     else if (luck < 98)
-        w->now += 3700 * 1000;
+        w->now += dice(w, 10) ? 3700 * 1000 : LIMIT_UNDISCARD_MS;
     else if (!w->blocked)
         w->now -= (int64_t)dice(w, 3000);
     if (dice(w, 5))
@@ -250,7 +277,7 @@ static void room_again(struct world *w) {
 static void step_read(struct world *w) {
     const struct model *m = &w->live;
     int queue = any_queue(w);
-    struct list list = {.state = (int)dice(w, 5) - 1,
+    struct list list = {.state = (int)dice(w, STATE_COUNT + 1) - 1,
                         .after = dice(w, 2) ? 0 : dice(w, m->next_id + 1),
                         .offset = dice(w, 2) ? 0 : dice(w, 10),
                         .limit = 1 + dice(w, 50)};
@@ -260,7 +287,7 @@ static void step_read(struct world *w) {
     for (size_t i = 0; i < m->message_count && k < list.limit; i++) {
         const struct model_message *x = &m->messages[i];
         if (x->queue != queue || x->id <= list.after ||
-            (list.state >= 0 && x->state != (enum state)list.state))
+            (list.state < 0 ? x->state == STATE_DISCARDED : x->state != (enum state)list.state))
             continue;
         if (skip > 0) {
             skip--;
@@ -286,10 +313,12 @@ static const struct {
     void (*step)(struct world *w);
     unsigned weight;
 } steps[] = {
-    {step_enqueue, 200}, {step_claim, 170},    {step_settle, 200},     {step_replay, 40},
-    {step_clock, 100},   {step_commit, 140},   {step_clean, 60},       {step_read, 40},
-    {step_watch, 10},    {step_queue_put, 12}, {step_queue_delete, 3}, {step_crash, 4},
-    {step_fault, 3},     {world_compare, 1},
+    {step_enqueue, 200}, {step_claim, 170},    {step_settle, 200},    {step_replay, 24},
+    {step_edit, 6},      {step_discard, 10},   {step_undiscard, 6},   {step_import, 5},
+    {step_group, 6},     {step_job_start, 8},  {step_job_change, 12}, {step_clock, 100},
+    {step_commit, 140},  {step_clean, 60},     {step_read, 30},       {step_letters, 10},
+    {step_watch, 10},    {step_queue_put, 12}, {step_queue_pause, 6}, {step_queue_delete, 3},
+    {step_crash, 4},     {step_fault, 3},      {world_compare, 1},
 };
 
 void world_step(struct world *w) {
@@ -340,13 +369,22 @@ static void succeed_all(struct world *w, int queue) {
     world_run(w, op);
 }
 
+static void resume_all(struct world *w) {
+    for (int q = 0; q < MODEL_QUEUES; q++)
+        if (w->live.queues[q].paused_at)
+            world_run(w, world_op(w, OP_QUEUE_PAUSE, q));
+}
+
 void world_settle_all(struct world *w) {
     crash_io_fail(w->disk, 0, 0, 0, 0);
     room_again(w);
     (void)world_commit(w);
-    for (int round = 0; unfinished(w) > 0; round++) {
-        if (round > 2000)
-            world_fail(w, "%llu messages are never done", (unsigned long long)unfinished(w));
+    resume_all(w);
+    for (int round = 0; !jobs_go_on(w) || unfinished(w) > 0; round++) {
+        if (round > 5000)
+            world_fail(w, "%llu messages and %llu jobs are never done",
+                       (unsigned long long)unfinished(w),
+                       (unsigned long long)model_active_jobs(&w->live));
         world_tick(w);
         for (int q = 0; q < MODEL_QUEUES; q++)
             if (w->live.queues[q].exists)

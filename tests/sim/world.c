@@ -60,7 +60,7 @@ struct world *world_new(uint64_t seed, enum control control, bool trace, struct 
     return w;
 }
 
-static void op_free(struct op *op) {
+void world_op_free(struct op *op) {
     op_release(op);
     free(op);
 }
@@ -69,7 +69,7 @@ static void ops_forget(struct world *w, size_t n) {
     if (n == 0)
         return;
     for (size_t i = 0; i < n; i++)
-        op_free(w->ops[i]);
+        world_op_free(w->ops[i]);
     w->op_count -= n;
     memmove(w->ops, w->ops + n, w->op_count * sizeof *w->ops);
 }
@@ -96,163 +96,6 @@ struct op *world_op(struct world *w, enum op_kind kind, int queue) {
     return op;
 }
 
-static enum err do_enqueue(struct world *w, const struct op *op, struct outcome *got) {
-    struct message_new items[MODEL_BATCH];
-    struct enqueued done[MODEL_BATCH];
-    static uint8_t bytes[4 << 20];
-    uint8_t idempotency[MODEL_BATCH];
-    size_t used = 0;
-    for (size_t i = 0; i < op->n; i++) {
-        const struct op_item *item = &op->items[i];
-        struct span parts[3] = {model_bytes(0, item->tag, item->payload_bytes),
-                                model_bytes(1, item->tag, item->headers_bytes),
-                                model_bytes(2, item->tag, item->key_bytes)};
-        for (size_t k = 0; k < 3; k++) {
-            assert(used + parts[k].n <= sizeof bytes);
-            memcpy(bytes + used, parts[k].p, parts[k].n);
-            parts[k].p = bytes + used;
-            used += parts[k].n;
-        }
-        idempotency[i] = item->idempotency;
-        items[i] = (struct message_new){.payload = parts[0],
-                                        .headers = parts[1],
-                                        .key = parts[2],
-                                        .idempotency_key =
-                                            span_of(&idempotency[i], item->idempotency != 0),
-                                        .max_retries = item->max_retries,
-                                        .priority = item->priority,
-                                        .delay_ms = item->delay_ms,
-                                        .ttl_ms = item->ttl_ms};
-    }
-    enum err e =
-        engine_enqueue(w->engine, op->now, model_queue_name(op->queue), items, op->n, done);
-    for (size_t i = 0; e == OK && i < op->n; i++) {
-        got->ids[i] = done[i].id;
-        got->duplicates[i] = done[i].duplicate;
-        got->n = op->n;
-    }
-    return e;
-}
-
-static enum err do_settle(struct world *w, const struct op *op, struct outcome *got) {
-    struct settle items[MODEL_BATCH];
-    for (size_t i = 0; i < op->n; i++) {
-        const struct op_item *item = &op->items[i];
-        bool fails = item->action == SETTLE_FAIL;
-        items[i] =
-            (struct settle){.action = item->action,
-                            .id = item->id,
-                            .lease = item->lease,
-                            .delay_ms = item->delay_ms,
-                            .lease_ms = item->lease_ms,
-                            .permanent = item->permanent,
-                            .error = fails ? model_error(item->tag) : (struct span){0},
-                            .error_class = fails ? model_error_class(item->tag) : (struct span){0},
-                            .detail = fails ? model_detail(item->tag) : (struct span){0}};
-    }
-    return engine_settle(w->engine, op->now, model_queue_name(op->queue), items, op->n,
-                         got->results);
-}
-
-static enum err do_watch(struct world *w, const struct op *op) {
-    struct queue *q;
-    enum err e = engine_watch(w->engine, op->now, model_queue_name(op->queue), &q);
-    if (e != OK)
-        return e;
-    if (w->watched)
-        engine_unwatch(w->engine, w->watched);
-    w->watched = q;
-    while (engine_woken(w->engine))
-        ;
-    return OK;
-}
-
-static enum err do_tick(struct world *w, struct op *op) {
-    int64_t next = op->now;
-    for (unsigned calls = 0; next <= op->now; calls++) {
-        if (calls > 10000)
-            world_fail(w, "the tick does not end");
-        next = engine_tick(w->engine, op->now);
-    }
-    w->next_due = next;
-    op->full = w->blocked = op->full && next <= op->now + 1000 && log_stats(w->log).full;
-    return OK;
-}
-
-static enum err do_op(struct world *w, struct op *op, struct outcome *got) {
-    struct span queue = model_queue_name(op->queue);
-    switch (op->kind) {
-    case OP_ENQUEUE:
-        return do_enqueue(w, op, got);
-    case OP_CLAIM:
-        op->claim.worker = model_worker(op->worker);
-        return engine_claim(w->engine, op->now, queue, &op->claim, got->ids, &got->n);
-    case OP_SETTLE:
-        return do_settle(w, op, got);
-    case OP_REPLAY:
-        return engine_replay(w->engine, op->now, queue, op->id);
-    case OP_QUEUE_PUT:
-        return engine_queue_put(w->engine, op->now, queue, op->has_policy ? &op->policy : NULL,
-                                &got->created);
-    case OP_QUEUE_DELETE:
-        return engine_queue_delete(w->engine, op->now, queue, op->discard);
-    case OP_WATCH:
-        return do_watch(w, op);
-    case OP_TICK:
-        return do_tick(w, op);
-    }
-    return OK;
-}
-
-static const char *const op_names[] = {"enqueue",   "claim",        "settle", "replay",
-                                       "queue put", "queue delete", "watch",  "tick"};
-
-static void compare_reply(struct world *w, const struct op *op, const struct outcome *got,
-                          const struct outcome *want) {
-    const char *name = op_names[op->kind];
-    if (got->error != want->error)
-        world_fail(w, "%s: %s, should be %s", name, err_text(got->error), err_text(want->error));
-    if (got->error != OK)
-        return;
-    if (got->n != want->n)
-        world_fail(w, "%s: %zu messages, should be %zu", name, got->n, want->n);
-    if (got->created != want->created)
-        world_fail(w, "%s: should %sbe created", name, want->created ? "" : "not ");
-    for (size_t i = 0; i < got->n; i++)
-        if (got->ids[i] != want->ids[i] || got->duplicates[i] != want->duplicates[i])
-            world_fail(w, "%s: number %zu is message %llu, should be %llu", name, i,
-                       (unsigned long long)got->ids[i], (unsigned long long)want->ids[i]);
-    for (size_t i = 0; op->kind == OP_SETTLE && i < op->n; i++)
-        if (got->results[i] != want->results[i])
-            world_fail(w, "settle of message %llu: %s, should be %s",
-                       (unsigned long long)op->items[i].id, err_text(got->results[i]),
-                       err_text(want->results[i]));
-}
-
-static void compare_message(struct world *w, uint64_t id) {
-    const struct model_message *x = model_find(&w->live, id);
-    char text[256];
-    if (x &&
-        !model_same_message(&w->live, w->engine, x, rng_below(&w->rng, 4) == 0, text, sizeof text))
-        world_fail(w, "%s", text);
-}
-
-static void compare_touched(struct world *w, const struct op *op, const struct outcome *got) {
-    char text[256];
-    for (int q = 0; q < MODEL_QUEUES; q++)
-        if ((op->kind == OP_TICK || q == op->queue) &&
-            !model_same_queue(&w->live, w->engine, q, !w->blocked, text, sizeof text))
-            world_fail(w, "after %s: %s", op_names[op->kind], text);
-    for (size_t i = 0; i < got->n; i++)
-        compare_message(w, got->ids[i]);
-    for (size_t i = 0; op->kind == OP_SETTLE && i < op->n; i++)
-        compare_message(w, op->items[i].id);
-    if (op->kind == OP_REPLAY)
-        compare_message(w, op->id);
-    if (op->kind == OP_TICK && w->live.message_count > 0)
-        compare_message(w, w->live.messages[rng_below(&w->rng, w->live.message_count)].id);
-}
-
 /* The control: a message that somebody holds is given once more. */
 static void claim_again(struct world *w, struct outcome *got) {
     for (size_t i = 0; i < w->live.message_count && got->n > 0; i++)
@@ -262,10 +105,22 @@ static void claim_again(struct world *w, struct outcome *got) {
         }
 }
 
+static void note_op(struct world *w, const struct op *op, const struct outcome *got) {
+    bool names_item = op->kind == OP_SETTLE || op->kind == OP_IMPORT;
+    uint64_t first = names_item                  ? op->items[0].id
+                     : op->kind == OP_JOB_CHANGE ? op->job.number
+                     : got->n == 0 && op->id     ? op->id
+                                                 : got->ids[0];
+    world_note(w, "t+%lld %s queue %d: %s%s, n %zu, first %llu",
+               (long long)(w->now - INT64_C(1780000000000)), world_op_name(op->kind), op->queue,
+               err_text(op->error), op->kind == OP_TICK && w->blocked ? ", disk full" : "",
+               names_item ? op->n : got->n, (unsigned long long)first);
+}
+
 void world_run(struct world *w, struct op *op) {
     if ((w->blocked && op->kind == OP_CLAIM) ||
         (log_unsynced_bytes(w->log) > UNSYNCED_MAX && !world_commit(w))) {
-        op_free(op);
+        world_op_free(op);
         return;
     }
     static struct outcome got, want;
@@ -273,29 +128,26 @@ void world_run(struct world *w, struct op *op) {
     memset(&want, 0, sizeof want);
     op->now = w->now;
     op->full = log_stats(w->log).full;
-    op->error = got.error = do_op(w, op, &got);
+    op->error = got.error = world_do(w, op, &got);
     op->end = log_end(w->log);
     w->report->operations++;
-    if (op->kind == OP_TICK)
-        world_note(w, "t+%lld tick%s", (long long)(w->now - INT64_C(1780000000000)),
-                   w->blocked ? ": the disk is full" : "");
-    else
-        world_note(w, "t+%lld %s queue %d: %s, n %zu, first %llu",
-                   (long long)(w->now - INT64_C(1780000000000)), op_names[op->kind], op->queue,
-                   err_text(op->error), op->kind == OP_SETTLE ? op->n : got.n,
-                   (unsigned long long)(op->kind == OP_SETTLE ? op->items[0].id : got.ids[0]));
+    note_op(w, op, &got);
     if (w->control == CONTROL_DOUBLE_CLAIM && op->kind == OP_CLAIM)
         claim_again(w, &got);
+    if (op->kind != OP_TICK)
+        world_spoil(w);
 
     char wrong[200];
+    uint64_t audit_before = w->live.audit_count;
     memcpy(want.duplicates, got.duplicates, sizeof want.duplicates);
+    memcpy(want.imported, got.imported, sizeof want.imported);
     model_apply(&w->live, op, w->engine, &want, wrong, sizeof wrong);
     if (wrong[0])
-        world_fail(w, "%s: %s", op_names[op->kind], wrong);
+        world_fail(w, "%s: %s", world_op_name(op->kind), wrong);
     if (op->error == ERR_DISK_FULL && !op->full)
-        world_fail(w, "%s: the disk is not full", op_names[op->kind]);
-    compare_reply(w, op, &got, &want);
-    compare_touched(w, op, &got);
+        world_fail(w, "%s: the disk is not full", world_op_name(op->kind));
+    world_compare_reply(w, op, &got, &want);
+    world_compare_touched(w, op, &got, audit_before);
 
     if (w->op_count == w->op_cap) {
         w->op_cap = w->op_cap ? w->op_cap * 2 : 64;
@@ -446,14 +298,14 @@ static bool is_prefix(struct world *w, struct op *op, unsigned frames, char *tex
                       size_t text_bytes) {
     static struct outcome unused;
     char wrong[200];
-    w->scratch = w->base;
+    model_copy(&w->scratch, &w->base);
     if (op) {
         op->limit = frames;
         model_apply(&w->scratch, op, NULL, &unused, wrong, sizeof wrong);
         op->limit = UINT32_MAX;
     }
     model_restart(&w->scratch);
-    return model_same(&w->scratch, w->engine, true, text, text_bytes);
+    return model_same(&w->scratch, w->engine, w->now, true, text, text_bytes);
 }
 
 /* What was appended just now is on disk, without any fault. */
@@ -472,10 +324,11 @@ static void commit_safely(struct world *w) {
 /* Time's doings are many frames in the engine's own order: the rest of them is done now, then all must be as after the whole. */
 static bool is_part_of_tick(struct world *w, struct op *op, char *text, size_t text_bytes) {
     static struct outcome unused;
-    w->scratch = w->base;
+    model_copy(&w->scratch, &w->base);
     model_restart(&w->scratch);
     op->full = log_stats(w->log).full;
-    (void)do_tick(w, op);
+    op->is_rest = true;
+    (void)world_do(w, op, &unused);
     commit_safely(w);
     char wrong[200];
     model_apply(&w->scratch, op, w->engine, &unused, wrong, sizeof wrong);
@@ -483,7 +336,7 @@ static bool is_part_of_tick(struct world *w, struct op *op, char *text, size_t t
         snprintf(text, text_bytes, "%s", wrong);
         return false;
     }
-    return model_same(&w->scratch, w->engine, !w->blocked, text, text_bytes);
+    return model_same(&w->scratch, w->engine, w->now, !w->blocked, text, text_bytes);
 }
 
 /* The operations whose end is on disk are there, and of the next one as much as is on disk. */
@@ -495,9 +348,9 @@ static void find_survivors(struct world *w, uint64_t end) {
         model_apply(&w->base, w->ops[n], NULL, &unused, wrong, sizeof wrong);
     struct op *next = n < w->op_count ? w->ops[n] : NULL;
     world_note(w, "%zu of %zu operations survived, perhaps a part of the next: %s", n, w->op_count,
-               next ? op_names[next->kind] : "none");
+               next ? world_op_name(next->kind) : "none");
     if (next && w->control == CONTROL_REPLY_BEFORE_SYNC)
-        world_fail(w, "an acknowledged %s is lost", op_names[next->kind]);
+        world_fail(w, "an acknowledged %s is lost", world_op_name(next->kind));
     bool same = is_prefix(w, NULL, 0, first, sizeof first);
     if (!same && next && next->kind == OP_TICK)
         same = is_part_of_tick(w, next, text, sizeof text);
@@ -506,8 +359,8 @@ static void find_survivors(struct world *w, uint64_t end) {
     if (!same)
         world_fail(w, "after the restart: %s%s%s", first,
                    text[0] ? "; or with a part of the next: " : "", text);
-    w->base = w->scratch;
-    w->live = w->scratch;
+    model_copy(&w->base, &w->scratch);
+    model_copy(&w->live, &w->scratch);
     ops_forget(w, w->op_count);
 }
 
@@ -548,7 +401,7 @@ void world_crash(struct world *w, bool power) {
 
 void world_compare(struct world *w) {
     char text[256];
-    if (!model_same(&w->live, w->engine, !w->blocked, text, sizeof text))
+    if (!model_same(&w->live, w->engine, w->now, !w->blocked, text, sizeof text))
         world_fail(w, "%s", text);
     verify(w);
 }

@@ -12,14 +12,31 @@
 #define SIM_RING 20
 #define SIM_LINE 160
 
+/* Harnesses and engines broken on purpose: each must be found out. */
 enum control {
     CONTROL_NONE,
     CONTROL_REPLY_BEFORE_SYNC, /* operations count as acknowledged at once */
     CONTROL_LOST_FRAME,        /* syncs that do nothing */
     CONTROL_SKIP_CLEAN_CARRY,  /* segments are dropped without carrying what lives in them */
     CONTROL_DOUBLE_CLAIM,      /* a claim's reply names a message somebody else holds */
+    /* controls.c: */
+    CONTROL_JOB_SENDS_TWICE, /* a letter that a job sent and that died again goes once more */
+    CONTROL_JOB_COUNT_DRIFT, /* a job counts a success that never was */
+    CONTROL_JOB_ABOVE_FENCE, /* a job takes a letter that died after it was made */
+    CONTROL_JOB_TOO_FAST,    /* a second's letters in each tick */
+    CONTROL_JOB_NO_SAMPLE,   /* more than the sample */
+    CONTROL_JOB_NO_STOP,     /* whatever dies again */
+    CONTROL_JOB_OVERTAKES,   /* what a job sent goes before what was there */
+    CONTROL_AUDIT_LOST,      /* a change without its entry */
+    CONTROL_AUDIT_APART,     /* its entry is in another frame */
+    CONTROL_DEAD_SEQ_AGAIN,  /* one number for two deaths */
+    CONTROL_GROUP_DRIFT,     /* a group counts a death that never was */
+    CONTROL_LETTER_TOUCHED,  /* a letter changes, and nobody asked for it */
+    CONTROL_LETTER_UNLISTED, /* a dead letter is on no page */
+    CONTROL_LETTER_KEPT,     /* retention of dead letters is forgotten */
+    CONTROL_LETTER_EARLY,    /* retention takes them too early */
+    CONTROL_COUNT
 };
-#define CONTROL_COUNT 5
 
 /* What a run tells; in memory that outlives the process it runs in. */
 struct report {
@@ -61,9 +78,27 @@ _Noreturn void world_fail(struct world *w, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void world_note(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* Break the engine as the control says (controls.c): after an operation; for the time of a tick; for
+ * that of a look at pages of letters; a replay: false when it is not to be spoilt. */
+void world_spoil(struct world *w);
+void world_spoil_tick(struct world *w, bool begins);
+void world_spoil_pages(struct world *w, bool begins);
+bool world_replay_spoilt(struct world *w, const struct op *op);
+
 /* An operation to fill in; world_run does it, compares, and keeps it. */
 struct op *world_op(struct world *w, enum op_kind kind, int queue);
 void world_run(struct world *w, struct op *op);
+void world_op_free(struct op *op); /* one that is not run */
+
+/* What the operation does in the engine; `got` is what it said. (world_ops.c) */
+enum err world_do(struct world *w, struct op *op, struct outcome *got);
+const char *world_op_name(enum op_kind kind);
+struct job_new world_job_new(const struct op *op);
+/* Compares the reply, and what the operation touched. */
+void world_compare_reply(struct world *w, const struct op *op, const struct outcome *got,
+                         const struct outcome *want);
+void world_compare_touched(struct world *w, const struct op *op, const struct outcome *got,
+                           uint64_t audit_before);
 
 /* Steps of a commit. False when the disk is full. May end the process and start the next one. */
 void world_take(struct world *w);

@@ -1,0 +1,28 @@
+/* What the files of steps share. Internal to tests/sim/. */
+#pragma once
+
+#include "sim/world.h"
+
+uint64_t dice(struct world *w, uint64_t n); /* 0..n-1 */
+int any_queue(struct world *w);
+/* A message of the queue in that state; with luck: any other, or none at all. */
+uint64_t any_message(struct world *w, int queue, enum state state);
+struct who any_who(struct world *w);
+uint32_t any_size(struct world *w);
+/* A payload and headers, now and then as JSON. */
+void any_content(struct world *w, struct op_item *item, uint32_t bytes);
+uint32_t any_error(struct world *w);
+
+/* -- steps_letters.c ----------------------------------------------------------------------------------- */
+
+void step_replay(struct world *w);
+void step_edit(struct world *w);
+void step_discard(struct world *w);
+void step_undiscard(struct world *w);
+void step_import(struct world *w);
+void step_group(struct world *w);
+void step_job_start(struct world *w);
+void step_job_change(struct world *w);
+void step_letters(struct world *w); /* reading */
+/* Jobs that wait for somebody go on, or are cancelled. True: none is left that has not ended. */
+bool jobs_go_on(struct world *w);
