@@ -76,6 +76,8 @@ static uint32_t trim_succeeded(struct engine *e, struct queue *q, int64_t now, u
     uint64_t count = q->count[STATE_SUCCEEDED];
     uint64_t over = count > p->keep_succeeded_max ? count - p->keep_succeeded_max : 0;
     bool walks = over == 0 && q->trim_at <= now;
+    if (walks && q->trim_after == 0)
+        q->trim_next_at = TIME_NEVER;
     uint32_t looked = 0, n = 0;
     uint32_t i = set_after(st, q, SET_SUCCEEDED, 0, walks ? q->trim_after : 0);
     for (; i && looked < most && (walks || n < over); looked++) {
@@ -95,7 +97,6 @@ static uint32_t trim_succeeded(struct engine *e, struct queue *q, int64_t now, u
                    .queue = q->number, .cause = GONE_KEPT_LONG_ENOUGH, .count = n, .ids = e->ids});
     if (walks && !i) {
         q->trim_at = q->sets[SET_SUCCEEDED] ? next_walk(q, now) : TIME_NEVER;
-        q->trim_next_at = TIME_NEVER;
         q->trim_after = 0;
     }
     return looked;

@@ -103,6 +103,8 @@ static void enter_set(struct engine_state *st, struct queue *q, uint32_t i) {
         int64_t over_at = (int64_t)s->updated_at + q->policy.keep_succeeded_ms;
         if (over_at < q->trim_at)
             q->trim_at = over_at;
+        if (over_at < q->trim_next_at)
+            q->trim_next_at = over_at; /* the walk may have passed it */
         queue_plan_upkeep(st, q);
     }
 }

@@ -198,8 +198,10 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
     if (r->queue >= st->next_queue)
         st->next_queue = r->queue + 1;
     q->created_at = r->created_at;
-    if (q->policy.keep_succeeded_ms != r->policy.keep_succeeded_ms)
+    if (q->policy.keep_succeeded_ms != r->policy.keep_succeeded_ms) {
         q->trim_at = INT64_MIN; /* what is kept is measured anew */
+        q->trim_after = 0;
+    }
     if (q->policy.keep_dead_ms != r->policy.keep_dead_ms) {
         q->dead_trim_at = INT64_MIN;
         q->dead_trim_group = 0;
@@ -237,6 +239,12 @@ void apply_queue_gone(struct engine_state *st, const struct record_queue_gone *r
 
 /* -- messages -------------------------------------------------------------------------------- */
 
+/* Also of a message that is not known (any more, or yet): a number is never given out again. */
+static void note_dead_seq(struct engine_state *st, const struct letter_image *m) {
+    if (m->dead_seq >= st->next_dead_seq)
+        st->next_dead_seq = m->dead_seq + 1;
+}
+
 static void take_letter(struct engine_state *st, uint32_t i, const struct letter_image *m) {
     struct letter *l = slot_need_letter(st, i);
     struct queue *q = queue_at(st, slot_at(st, i)->queue);
@@ -248,8 +256,7 @@ static void take_letter(struct engine_state *st, uint32_t i, const struct letter
     l->job_part = (uint8_t)m->job_part;
     l->redrive_count = m->redrive_count;
     l->version = m->version;
-    if (m->dead_seq >= st->next_dead_seq)
-        st->next_dead_seq = m->dead_seq + 1;
+    note_dead_seq(st, m);
 }
 
 static void take_image(struct engine_state *st, uint32_t i, const struct message_image *m) {
@@ -355,6 +362,7 @@ void apply_state(struct engine_state *st, const struct record_state *r, uint64_t
     struct queue *q = queue_of_record(st, r->queue);
     count_event(q, r);
     job_count_event(st, r);
+    note_dead_seq(st, &r->image.letter);
     if (is_death(r))
         group_count_death(group_of_record(st, r->image.letter.group, q), r->image.letter.died_at,
                           r->image.letter.version);

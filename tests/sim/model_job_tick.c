@@ -42,6 +42,15 @@ static bool selects_alone(const struct run *r, const struct model_job *j) {
     return m->dropping_messages == 0 && !j->adopts;
 }
 
+static int64_t interval_ns(const struct model_job *j) {
+    return j->rate_milli ? INT64_C(1000000000000) / (int64_t)j->rate_milli : 0;
+}
+
+/* A restart does not know what went just before. */
+static int64_t first_due(const struct model_job *j, int64_t now) {
+    return now * NS_PER_MS + interval_ns(j);
+}
+
 void jobs_begin_tick(struct run *r) {
     struct model *m = r->m;
     for (size_t i = 0; i < m->job_count; i++) {
@@ -50,6 +59,8 @@ void jobs_begin_tick(struct run *r) {
         j->has_selected = false;
         j->went = 0;
         j->sent_before = j->sent;
+        if (j->acts && j->due_ns == INT64_MIN) /* the first time since a restart */
+            j->due_ns = first_due(j, r->op->now);
         j->last = (struct letter_place){INT64_MIN, 0};
     }
     for (size_t i = 0; i < m->job_count; i++) {
@@ -216,7 +227,7 @@ static void went(struct run *r, struct model_message *x, bool is_due) {
     else if (is_due)
         l->expired++;
     else
-        object(r, "message %llu went before its retention was over", (unsigned long long)x->id);
+        object(r, "dead letter %llu went before its retention was over", (unsigned long long)x->id);
     l->discarded++;
     struct job_counts *c = job_leave(r->m, x);
     if (c)
@@ -230,7 +241,7 @@ static void went(struct run *r, struct model_message *x, bool is_due) {
 static void must_stay(struct run *r, const struct model_message *x) {
     int64_t until = retained_until(r->m, x);
     if (until != INT64_MAX && !r->op->full && until + lateness(r->m, x->queue) <= r->op->now)
-        object(r, "message %llu is kept longer than its retention", (unsigned long long)x->id);
+        object(r, "dead letter %llu is kept longer than its retention", (unsigned long long)x->id);
 }
 
 /* True when the message is gone. */
@@ -541,7 +552,7 @@ static void hear_news(struct run *r) {
 static void check_rate(struct run *r, struct model_job *j) {
     if (!j->rate_milli || !j->went)
         return;
-    int64_t interval = INT64_C(1000000000000) / (int64_t)j->rate_milli;
+    int64_t interval = interval_ns(j);
     int64_t now_ns = r->op->now * NS_PER_MS, due = j->due_ns;
     if (due < now_ns - CATCH_UP_NS)
         due = now_ns - CATCH_UP_NS;
@@ -549,7 +560,7 @@ static void check_rate(struct run *r, struct model_job *j) {
     if (j->went > most && !r->op->is_rest)
         object(r, "job %u: %llu letters went at once, its rate allows %llu", j->number,
                (unsigned long long)j->went, (unsigned long long)most);
-    j->due_ns = r->op->is_rest ? INT64_MIN : due + (int64_t)j->went * interval;
+    j->due_ns = r->op->is_rest ? first_due(j, r->op->now) : due + (int64_t)j->went * interval;
 }
 
 /* None that still remains came before one that went. */
