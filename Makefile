@@ -4,6 +4,7 @@
 #   make run       installs what is missing, builds, starts the server on ./data
 #   make test      installs what is missing, then every layer; the last line is "N passed, N failed"
 #   make demo      real webhooks, failing workers, a killed server
+#   make demo-outage  an outage, met by fixed retries and by a breaker
 #   make bench     throughput, latency, memory and restart beside Redis
 #   make lint      layers, headers, lengths, banned functions, format, static analysis
 #   make sim       the simulator with a fresh seed, or with SEED=n
@@ -21,7 +22,7 @@ FUZZ_SECONDS ?= 60
 ADDRESS ?= 127.0.0.1:8072
 DATA ?= data
 
-.PHONY: all run test demo bench lint sim fuzz asan tsan fuzz-build format clean install
+.PHONY: all run test demo demo-outage bench lint sim fuzz asan tsan fuzz-build format clean install
 
 all: build/build.ninja
 	@$(NINJA) -C build
@@ -37,6 +38,9 @@ test:
 
 demo: all
 	@examples/demo/run
+
+demo-outage: all
+	@examples/demo-outage/run
 
 bench: all
 	@scripts/setup test

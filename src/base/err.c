@@ -34,6 +34,10 @@ const char *err_text(enum err e) {
         return "too many jobs";
     case ERR_REDRIVE_LIMIT:
         return "redrive limit reached";
+    case ERR_TARGET_CYCLE:
+        return "the targets form a cycle";
+    case ERR_TARGET_REFUSED:
+        return "the target refuses this queue";
     case ERR_EDITED:
         return "an edited copy was sent";
     case ERR_DISK_FULL:

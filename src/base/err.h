@@ -20,6 +20,8 @@ enum err {
     ERR_NO_JOB,          /* no job of that number */
     ERR_TOO_MANY_JOBS,   /* LIMIT_JOBS_ACTIVE is reached */
     ERR_REDRIVE_LIMIT,   /* the letter was sent again as often as its queue allows */
+    ERR_TARGET_CYCLE,    /* its dead letters would come back to the queue */
+    ERR_TARGET_REFUSED,  /* the target does not take dead letters of this queue */
     ERR_EDITED,          /* an edited copy was sent in the letter's place */
 
     /* environment: nothing changed; may pass */

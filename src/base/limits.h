@@ -16,6 +16,8 @@
 #define LIMIT_BACKOFF_LIST 32
 #define LIMIT_OFFSET 1000000 /* of a list: further pages go by `after` */
 
+#define LIMIT_POLICY_TEXT (16 * 1024) /* rules, allow_from, alerts of a policy, each as JSON */
+
 /* -- kept texts: longer ones are cut at a character boundary --------------------------------- */
 #define LIMIT_ERROR 4096
 #define LIMIT_ERROR_CLASS 255

@@ -281,6 +281,16 @@ static const struct command commands[] = {
         .run = command_purge,
     },
     {
+        .name = "top",
+        .summary = "Watch the queues and the causes of death on the terminal",
+        .usage = "[options]",
+        .help =
+            "Anew each second. Keys: tab switches between queues and causes, s sorts by another "
+            "column, q ends.\n",
+        .examples = "  nixie top\n",
+        .run = command_top,
+    },
+    {
         .name = "pause",
         .summary = "Pause a queue: nothing of it is claimed",
         .usage = "QUEUE [options]",
@@ -298,6 +308,84 @@ static const struct command commands[] = {
         .args_min = 1,
         .args_max = 1,
         .run = command_resume,
+    },
+    {
+        .name = "classify",
+        .summary = "Say which rule of a queue would take a failure, and why",
+        .usage = "QUEUE [--class C] [--message M] [options]",
+        .help = "The rules of the queue's policy are tried in order, on the error class and the "
+                "error message. When none\n"
+                "matches, the failure is retried by the queue's own backoff and limit.\n",
+        .examples = "  nixie classify emails --class Http429 --message 'too many requests'\n"
+                    "  nixie classify emails --class DatabaseDown -o json\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_classify,
+    },
+    {
+        .name = "doctor",
+        .summary = "Say what of queues and their policies is likely to hurt",
+        .usage = "[QUEUE] [-f FILE] [options]",
+        .help = "Each finding has a code, a severity, a fact and a fix; docs/doctor.md lists the "
+                "codes. Exit status 0\n"
+                "when there is nothing above info, 10 when the worst is a warning, 11 when it is "
+                "critical.\n",
+        .examples = "  nixie doctor\n"
+                    "  nixie doctor emails -o json\n"
+                    "  nixie doctor -f queues.yaml || exit\n",
+        .args_max = 1,
+        .run = command_doctor,
+    },
+    {
+        .name = "plan",
+        .summary = "Say what limits mean in numbers: an outage, poison, chance",
+        .usage = "[options]",
+        .help = "Arithmetic, nothing else; only --queue asks a server. What does not follow from "
+                "what is given is left out.\n"
+                "The first failure waits BASE * FACTOR, each further one FACTOR times as long, up "
+                "to CAP; a list goes on with\n"
+                "its last. TIME may be written as 200ms, too.\n",
+        .examples = "  nixie plan --rate 2000/s --outage 10m --backoff fixed:60s --attempts 5\n"
+                    "  nixie plan --rate 2000/s --poison 1/100000 --handler 2s --lease 60s\n"
+                    "  nixie plan --rate 50/s --outage 30m --transient 1% --queue emails\n",
+        .run = command_plan,
+    },
+    {
+        .name = "balance",
+        .summary = "Add up what came into queues and what became of it",
+        .usage = "[QUEUE...] [options]",
+        .help = "accepted + moved in = pending + processing + parked + dead + succeeded + "
+                "discarded + moved out.\n"
+                "Exit status 1 when that does not hold for one.\n",
+        .examples = "  nixie balance\n"
+                    "  nixie balance emails emails.dead\n",
+        .args_max = -1,
+        .run = command_balance,
+    },
+    {
+        .name = "apply",
+        .summary = "Make queues what a file of policies says",
+        .usage = "-f FILE [options]",
+        .help = "The file is YAML: under queues, the name of each with the members of its policy. "
+                "Members that are not\n"
+                "given have their defaults; queues that are not in it are left alone. What differs "
+                "is shown, and asked;\n"
+                "only that is changed.\n",
+        .examples = "  nixie apply -f queues.yaml\n"
+                    "  nixie apply -f queues.yaml --dry-run\n"
+                    "  nixie dump emails | sed 's/max_retries: 3/max_retries: 5/' | nixie apply -f "
+                    "- --yes\n",
+        .run = command_apply,
+    },
+    {
+        .name = "dump",
+        .summary = "Write the policies of queues as a file for nixie apply",
+        .usage = "[QUEUE...] [options]",
+        .help = "It is YAML, whatever the output format. The secrets of alerts are in it.\n",
+        .examples = "  nixie dump > queues.yaml\n"
+                    "  nixie dump emails\n",
+        .args_max = -1,
+        .run = command_dump,
     },
     {
         .name = "export",
@@ -349,6 +437,8 @@ static const struct command commands[] = {
                 "class is \"exit N\" or\n"
                 "                     the signal's name, the error the last line of standard "
                 "error, the detail its end\n"
+                "With --retry-now a command that failed is first run again here, which for the "
+                "server is the same attempt.\n"
                 "The lease is renewed while the command runs. SIGTERM or SIGINT: nothing more is "
                 "claimed, what runs\n"
                 "may finish; a second one terminates it and gives its message back; a third one "

@@ -12,6 +12,8 @@ enum {
     CLI_CONFLICT = 5,    /* the message's state or lease, or the queue's contents, forbid it */
     CLI_DENIED = 6,      /* the token is missing, wrong, or not enough */
     CLI_UNREACHABLE = 7, /* no server there, or no reply in time */
+    CLI_WARN = 10,       /* nixie doctor: the worst it found is a warning */
+    CLI_CRITICAL = 11,   /* nixie doctor: something critical */
 };
 
 /* Runs the command in argv and returns the exit code. argv is the process's own: argv[0] the

@@ -101,13 +101,15 @@ static int list(struct call *r, struct listing *l) {
 }
 
 static int check_status(const struct cli *cli, const char *status) {
-    static const char *const names[] = {"pending", "processing", "succeeded", "dead", "discarded"};
+    static const char *const names[] = {"pending",   "processing", "parked",
+                                        "succeeded", "dead",       "discarded"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (status == NULL || strcmp(status, names[i]) == 0)
             return -1;
     }
     return cli_usage_error(
-        cli, "--status %s: must be pending, processing, succeeded, dead or discarded", status);
+        cli, "--status %s: must be pending, processing, parked, succeeded, dead or discarded",
+        status);
 }
 
 int command_ls(struct cli *cli, int argc, char **argv) {

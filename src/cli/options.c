@@ -102,11 +102,13 @@ void options_print_common(void) {
     common_specs(&cli, &is_help, specs);
     (void)puts("\nCommon options:");
     print_specs(specs);
-    (void)puts("\nSeconds may be written as 90, 90s, 5m, 2h or 1d."
-               "\n\nExit status: 0 done; 1 failed; 2 wrong usage; 3 partly done; 4 not found, or "
-               "nothing to claim;"
-               "\n5 conflict (state, lease, queue not empty); 6 denied; 7 server unreachable; 130 "
-               "interrupted.");
+    (void)puts(
+        "\nSeconds may be written as 90, 90s, 5m, 2h or 1d."
+        "\n\nExit status: 0 done; 1 failed; 2 wrong usage; 3 partly done; 4 not found, or "
+        "nothing to claim;"
+        "\n5 conflict (state, lease, queue not empty); 6 denied; 7 server unreachable; 10, 11 "
+        "what nixie doctor found;"
+        "\n130 interrupted.");
 }
 
 static void print_help(const struct cli *cli, const struct option_spec *specs) {

@@ -238,3 +238,16 @@ enum err text_seconds(const char *s, int64_t min, int64_t max, int64_t *ret_seco
     *ret_seconds = v * unit;
     return OK;
 }
+
+enum err text_milliseconds(const char *s, int64_t min, int64_t max, int64_t *ret_ms) {
+    struct span digits = span_str(s);
+    int64_t v;
+    if (digits.n > 2 && memcmp(digits.p + digits.n - 2, "ms", 2) == 0) {
+        digits.n -= 2;
+        return text_number(digits, min, max, ret_ms);
+    }
+    if (text_seconds(s, 0, max / 1000, &v) != OK || v * 1000 < min)
+        return ERR_INVALID;
+    *ret_ms = v * 1000;
+    return OK;
+}

@@ -45,4 +45,6 @@ void text_add_duration(int64_t ms, struct buf *out);
 /* "12", "12s", "5m", "2h" or "1d" in seconds; ERR_INVALID for anything else or outside min..max.
  * text_number is for "12" only. */
 enum err text_seconds(const char *s, int64_t min, int64_t max, int64_t *ret_seconds) MUST_CHECK;
+/* The same, and "200ms", in milliseconds. */
+enum err text_milliseconds(const char *s, int64_t min, int64_t max, int64_t *ret_ms) MUST_CHECK;
 enum err text_number(struct span s, int64_t min, int64_t max, int64_t *ret) MUST_CHECK;

@@ -118,6 +118,7 @@ static int64_t next_ms(const struct work *w, int64_t now_ms) {
         earlier(&at_ms, task->limit_at_ms);
         earlier(&at_ms, task->kill_at_ms);
         earlier(&at_ms, task->drain_until_ms);
+        earlier(&at_ms, task->again_at_ms);
         if (!w->settle.is_busy && task->renew_at_ms > w->hold_until_ms)
             earlier(&at_ms, task->renew_at_ms);
     }
@@ -284,8 +285,15 @@ static int run(struct work *w) {
     return code;
 }
 
+static int read_delay(const struct cli *cli, const char *text, int64_t *ret_ms) {
+    if (text == NULL || text_milliseconds(text, 0, WORK_RETRY_NOW_DELAY_MAX_MS, ret_ms) == OK)
+        return -1;
+    return cli_usage_error(cli, "--retry-now-delay %s: must be from 0 to 1h, as 200ms or 5s", text);
+}
+
 int command_work(struct cli *cli, int argc, char **argv) {
     struct work w = {.cli = cli, .task_count = 1, .lease_s = WORK_LEASE_DEFAULT_S};
+    const char *delay = NULL;
     const struct option_spec specs[] = {
         {.name = "jobs",
          .letter = 'j',
@@ -310,6 +318,16 @@ int command_work(struct cli *cli, int argc, char **argv) {
          .min = 1,
          .max = LIMIT_DELAY_SECONDS,
          .help = "end a command that runs longer; its message failed (timeout)"},
+        {.name = "retry-now",
+         .value = "N",
+         .number = &w.retry_now,
+         .min = 0,
+         .max = WORK_RETRY_NOW_MAX,
+         .help = "run a command that failed again, up to N times, as one attempt"},
+        {.name = "retry-now-delay",
+         .value = "D",
+         .text = &delay,
+         .help = "after so long, 200ms or 5s (default 0)"},
         {.name = "worker",
          .value = "NAME",
          .text = &w.worker,
@@ -329,6 +347,8 @@ int command_work(struct cli *cli, int argc, char **argv) {
         code = input_check_text(cli, "--worker", w.worker, LIMIT_WORKER);
     if (code < 0)
         code = input_check_text(cli, "--worker-version", w.worker_version, LIMIT_WORKER);
+    if (code < 0)
+        code = read_delay(cli, delay, &w.retry_now_delay_ms);
     if (code < 0 && !command_exists(argv[first + 1]))
         code =
             cli_usage_error(cli, "%s: no such program, or it may not be executed", argv[first + 1]);

@@ -4,6 +4,9 @@
  *
  *     FREE --message--> RUNNING --child ended--> DONE --result taken by the server--> FREE
  *
+ * With --retry-now a task whose child failed stays RUNNING, for the server: between two runs it has
+ * no child, and again_at_ms is set.
+ *
  * W1 A task that is not FREE holds a message that was claimed by us; there are never more than
  *    there are tasks, whatever the server sends.
  * W2 Free tasks promised to a claim that is under way are counted in `reserved`: two claims never
@@ -32,6 +35,8 @@ enum {
     WORK_SPAWN_HOLD_MS = 5000, /* no claims after a child could not be started */
     WORK_ITEM_HOLD_MS = 1000,  /* after the server could not take one item */
     WORK_LEASE_TOKEN_BYTES_MAX = 255,
+    WORK_RETRY_NOW_MAX = 100,
+    WORK_RETRY_NOW_DELAY_MAX_MS = 3600 * 1000,
 };
 
 enum task_state { TASK_FREE, TASK_RUNNING, TASK_DONE };
@@ -51,6 +56,8 @@ struct task {
     char lease[WORK_LEASE_TOKEN_BYTES_MAX + 1];
     struct buf payload;
     size_t payload_written;
+    struct buf environment; /* "NAME=value" strings, each ended by a NUL */
+    size_t environment_count;
 
     /* the child; descriptors are -1 when closed */
     pid_t pid;
@@ -63,6 +70,8 @@ struct task {
     int64_t limit_at_ms;    /* --kill-after */
     int64_t kill_at_ms;     /* SIGKILL, after SIGTERM */
     int64_t drain_until_ms; /* the child has ended; its stderr may still flow */
+    int64_t again_at_ms;    /* between two runs: the next one */
+    int64_t runs_left;      /* after the present one */
     bool is_timed_out, is_abandoned, is_lost;
 
     /* the result, in TASK_DONE */
@@ -91,7 +100,7 @@ struct work {
     /* what was asked for */
     const char *queue, *worker, *worker_version;
     char **command;
-    int64_t task_count, lease_s, kill_after_s;
+    int64_t task_count, lease_s, kill_after_s, retry_now, retry_now_delay_ms;
     bool is_once, is_until_empty;
 
     struct task *tasks;

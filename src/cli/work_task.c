@@ -23,6 +23,7 @@ enum { EX_DATA_ERROR = 65 };
 void task_init(struct task *task) {
     *task = (struct task){.pid = -1, .pidfd = -1, .stdin_fd = -1, .stderr_fd = -1};
     buf_init(&task->payload, CALL_REPLY_MAX);
+    buf_init(&task->environment, TEXT_BYTES_MAX);
     buf_init(&task->error, 4 * (size_t)WORK_TAIL_BYTES);
     task_free(task);
 }
@@ -38,51 +39,52 @@ void task_release(struct task *task) {
     close_fd(&task->stdin_fd);
     close_fd(&task->stderr_fd);
     buf_release(&task->payload);
+    buf_release(&task->environment);
     buf_release(&task->error);
+}
+
+/* Forgets the run of a child. */
+static void forget_run(struct task *task) {
+    task->payload_written = 0;
+    task->stderr_bytes = 0;
+    task->error_class[0] = '\0';
+    buf_clear(&task->error);
 }
 
 void task_free(struct task *task) {
     assert(task->pid == -1);
     task->state = TASK_FREE;
     task->renew_at_ms = task->limit_at_ms = TIME_NEVER;
-    task->kill_at_ms = task->drain_until_ms = TIME_NEVER;
+    task->kill_at_ms = task->drain_until_ms = task->again_at_ms = TIME_NEVER;
     task->is_timed_out = task->is_abandoned = task->is_lost = false;
     task->was_sent = false;
-    task->payload_written = 0;
-    task->stderr_bytes = 0;
-    task->error_class[0] = '\0';
     buf_release(&task->payload); /* a free task keeps no memory: the next payload may be small */
-    buf_clear(&task->error);
+    buf_release(&task->environment);
+    forget_run(task);
 }
 
 /* -- the environment of a child -------------------------------------------------------------- */
 
-/* Strings "NAME=value", each ended by a NUL, one after the other. */
-struct environment {
-    struct buf text;
-    size_t count;
-};
-
-static void add_text(struct environment *env, const char *name, struct span value) {
+static void add_text(struct task *task, const char *name, struct span value) {
     if (memchr(value.n > 0 ? (const void *)value.p : "", '\0', value.n) != NULL)
         return; /* no variable can hold it; NIXIE_HEADERS does, escaped */
-    buf_add_str(&env->text, name);
-    buf_add_byte(&env->text, '=');
-    buf_add_span(&env->text, value);
-    buf_add_byte(&env->text, '\0');
-    env->count++;
+    buf_add_str(&task->environment, name);
+    buf_add_byte(&task->environment, '=');
+    buf_add_span(&task->environment, value);
+    buf_add_byte(&task->environment, '\0');
+    task->environment_count++;
 }
 
-static void add_json(struct environment *env, const char *name, const struct json *v) {
+static void add_json(struct task *task, const char *name, const struct json *v) {
     struct buf text;
     buf_init(&text, TEXT_BYTES_MAX);
     json_dump(v, &text);
-    add_text(env, name, buf_span(&text));
+    add_text(task, name, buf_span(&text));
     buf_release(&text);
 }
 
 static bool add_header(void *ctx, const char *name, const struct json *value) {
-    struct environment *env = ctx;
+    struct task *task = ctx;
     struct buf variable;
     buf_init(&variable, TEXT_BYTES_MAX);
     buf_add_str(&variable, "NIXIE_HEADER_");
@@ -93,9 +95,9 @@ static bool add_header(void *ctx, const char *name, const struct json *value) {
     }
     buf_add_byte(&variable, '\0');
     if (json_is(value, JSON_STRING))
-        add_text(env, (const char *)variable.p, json_string(value));
+        add_text(task, (const char *)variable.p, json_string(value));
     else
-        add_json(env, (const char *)variable.p, value);
+        add_json(task, (const char *)variable.p, value);
     buf_release(&variable);
     return true;
 }
@@ -112,41 +114,39 @@ static bool variable_is_ours(const char *variable) {
     return false;
 }
 
-static void build_environment(const struct work *w, const struct task *task,
-                              const struct json *message, struct environment *env) {
+static void build_environment(const struct work *w, struct task *task, const struct json *message) {
     const struct json *attempt = json_get(message, "attempt"), *key = json_get(message, "key"),
                       *headers = json_get(message, "headers");
-    buf_init(&env->text, TEXT_BYTES_MAX);
-    env->count = 0;
+    task->environment_count = 0;
     char id[24];
     (void)snprintf(id, sizeof id, "%llu", (unsigned long long)task->id);
-    add_text(env, "NIXIE_ID", span_str(id));
-    add_text(env, "NIXIE_QUEUE", span_str(w->queue));
-    add_text(env, "NIXIE_LEASE", span_str(task->lease));
+    add_text(task, "NIXIE_ID", span_str(id));
+    add_text(task, "NIXIE_QUEUE", span_str(w->queue));
+    add_text(task, "NIXIE_LEASE", span_str(task->lease));
     if (json_is(attempt, JSON_INTEGER))
-        add_json(env, "NIXIE_ATTEMPT", attempt);
+        add_json(task, "NIXIE_ATTEMPT", attempt);
     if (json_is(key, JSON_STRING))
-        add_text(env, "NIXIE_KEY", json_string(key));
+        add_text(task, "NIXIE_KEY", json_string(key));
     if (json_is(headers, JSON_OBJECT)) {
-        add_json(env, "NIXIE_HEADERS", headers);
-        (void)json_each(headers, add_header, env);
+        add_json(task, "NIXIE_HEADERS", headers);
+        (void)json_each(headers, add_header, task);
     } else {
-        add_text(env, "NIXIE_HEADERS", span_str("{}"));
+        add_text(task, "NIXIE_HEADERS", span_str("{}"));
     }
 }
 
 /* What posix_spawn wants. The array is the caller's to free; the strings stay where they are. */
-static char **environment_array(struct environment *env) {
+static char **environment_array(const struct task *task) {
     size_t inherited = 0, n = 0;
     while (environ[inherited] != NULL)
         inherited++;
-    char **array = mem_alloc((inherited + env->count + 1) * sizeof *array);
+    char **array = mem_alloc((inherited + task->environment_count + 1) * sizeof *array);
     for (size_t i = 0; i < inherited; i++) {
         if (!variable_is_ours(environ[i]))
             array[n++] = environ[i];
     }
-    char *p = (char *)env->text.p;
-    for (size_t i = 0; i < env->count; i++, p += strlen(p) + 1)
+    char *p = (char *)task->environment.p;
+    for (size_t i = 0; i < task->environment_count; i++, p += strlen(p) + 1)
         array[n++] = p;
     return array;
 }
@@ -185,11 +185,9 @@ static int spawn(const struct work *w, struct task *task, int in, int err, char 
 }
 
 /* 0, or an errno; then nothing runs and nothing is open. */
-static int start_child(const struct work *w, struct task *task, const struct json *message) {
+static int start_child(const struct work *w, struct task *task, int64_t now_ms) {
     int in[2] = {-1, -1}, err[2] = {-1, -1}, e = 0;
-    struct environment env;
-    build_environment(w, task, message, &env);
-    char **array = environment_array(&env);
+    char **array = environment_array(task);
     if (pipe2(in, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0 ||
         fcntl(in[1], F_SETFL, O_NONBLOCK) != 0 || fcntl(err[0], F_SETFL, O_NONBLOCK) != 0)
         e = errno;
@@ -211,12 +209,12 @@ static int start_child(const struct work *w, struct task *task, const struct jso
     if (e == 0) {
         task->stdin_fd = in[1];
         task->stderr_fd = err[0];
+        task->limit_at_ms = w->kill_after_s > 0 ? now_ms + w->kill_after_s * 1000 : TIME_NEVER;
     } else {
         close_fd(&in[1]);
         close_fd(&err[0]);
     }
     free(array);
-    buf_release(&env.text);
     return e;
 }
 
@@ -251,10 +249,11 @@ bool task_start(struct work *w, struct task *task, const struct json *message, i
     task->outcome = OUTCOME_RELEASE;
     if (work_is_stopping(w))
         return true;
-    int e = start_child(w, task, message);
+    build_environment(w, task, message);
+    int e = start_child(w, task, now_ms);
     if (e == 0) {
         task->state = TASK_RUNNING;
-        task->limit_at_ms = w->kill_after_s > 0 ? now_ms + w->kill_after_s * 1000 : TIME_NEVER;
+        task->runs_left = w->retry_now;
         return true;
     }
     work_say(w, "cannot start %s: %s", w->command[0], strerror(e));
@@ -411,6 +410,38 @@ static void decide(const struct work *w, struct task *task, const siginfo_t *inf
     }
 }
 
+/* Whether the command is run again at once: it failed by itself, in a way that may pass. */
+static bool runs_again(const struct work *w, const struct task *task) {
+    return task->outcome == OUTCOME_FAIL && !task->is_timed_out && task->runs_left > 0 &&
+           !work_is_stopping(w);
+}
+
+static void finish(struct task *task) {
+    task->state = TASK_DONE;
+    task->again_at_ms = TIME_NEVER;
+    buf_release(&task->payload);
+    buf_release(&task->environment);
+}
+
+/* Between two runs. When there is no other run, the last one's result stands. */
+static void run_again(struct work *w, struct task *task, int64_t now_ms) {
+    if (task->is_lost) {
+        task->outcome = OUTCOME_LOST;
+        finish(task);
+    } else if (work_is_stopping(w)) {
+        finish(task);
+    } else if (now_ms >= task->again_at_ms) {
+        int e = start_child(w, task, now_ms);
+        if (e != 0) {
+            work_say(w, "cannot start %s again: %s", w->command[0], strerror(e));
+            finish(task);
+            return;
+        }
+        task->again_at_ms = TIME_NEVER;
+        forget_run(task);
+    }
+}
+
 /* The child has ended when its pidfd says so, whoever still holds its pipes. Its last words may
  * have to wait for our reader, not for long. */
 static void notice_end(struct work *w, struct task *task, int64_t now_ms) {
@@ -429,15 +460,24 @@ static void notice_end(struct work *w, struct task *task, int64_t now_ms) {
     close_fd(&task->pidfd);
     close_fd(&task->stdin_fd);
     close_fd(&task->stderr_fd);
-    buf_release(&task->payload);
-    task->state = TASK_DONE;
     task->limit_at_ms = task->kill_at_ms = task->drain_until_ms = TIME_NEVER;
     decide(w, task, &info);
+    if (!runs_again(w, task)) {
+        finish(task);
+        return;
+    }
+    task->runs_left--;
+    task->again_at_ms = now_ms + w->retry_now_delay_ms;
+    work_note(w, "%llu: failed (%s), run again", (unsigned long long)task->id, task->error_class);
 }
 
 void task_turn(struct work *w, struct task *task, int64_t now_ms) {
     if (task->state != TASK_RUNNING)
         return;
+    if (task->again_at_ms != TIME_NEVER) {
+        run_again(w, task, now_ms);
+        return;
+    }
     feed(task);
     (void)pass_stderr(w, task, false);
     notice_end(w, task, now_ms);

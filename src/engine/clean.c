@@ -12,7 +12,7 @@
 
 /* -- a message's story, shortened to the first and last attempts ----------------------------- */
 
-struct line {
+struct story_line {
     uint64_t position;
     size_t bytes;
     uint32_t attempt;
@@ -23,22 +23,22 @@ struct line {
 static size_t read_lines(struct engine *e, uint64_t newest, struct buf *lines) {
     struct record_event ev;
     for (uint64_t at = newest; at; at = ev.previous) {
-        struct line line = {.position = at};
+        struct story_line line = {.position = at};
         read_event(e, at, &e->story, &ev, &line.bytes);
         line.attempt = ev.attempt;
         buf_add(lines, &line, sizeof line);
     }
-    return lines->n / sizeof(struct line);
+    return lines->n / sizeof(struct story_line);
 }
 
 /* Marks what is carried: lines of the first and the last attempts, and the newest failure, within
  * `room`. Newest count most. */
-static size_t choose_lines(struct line *lines, size_t n, uint64_t error, uint32_t deliveries,
+static size_t choose_lines(struct story_line *lines, size_t n, uint64_t error, uint32_t deliveries,
                            size_t room) {
     size_t bytes = 0;
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < n; i++) {
-            struct line *l = &lines[i];
+            struct story_line *l = &lines[i];
             bool wanted = round == 0   ? l->position == error
                           : round == 1 ? l->attempt + LIMIT_ATTEMPTS_LAST > deliveries
                                        : l->attempt <= LIMIT_ATTEMPTS_FIRST;
@@ -52,7 +52,7 @@ static size_t choose_lines(struct line *lines, size_t n, uint64_t error, uint32_
     return bytes;
 }
 
-static void append_lines(struct engine *e, uint64_t id, const struct line *lines, size_t n,
+static void append_lines(struct engine *e, uint64_t id, const struct story_line *lines, size_t n,
                          uint64_t error) {
     uint64_t previous = 0;
     for (size_t i = n; i > 0; i--) {
@@ -72,7 +72,7 @@ void carry_plan(struct engine *e, const struct slot *s, const struct record_mess
     c->error = x->error;
     buf_init(&c->lines, SIZE_MAX);
     c->count = read_lines(e, x->history, &c->lines);
-    struct line *line = (struct line *)(void *)c->lines.p;
+    struct story_line *line = (struct story_line *)(void *)c->lines.p;
     c->bytes = message_bytes(m);
     c->bytes += choose_lines(line, c->count, c->error, m->image.deliveries,
                              log_frame_bytes_max(e->log) - c->bytes);
@@ -80,7 +80,7 @@ void carry_plan(struct engine *e, const struct slot *s, const struct record_mess
 
 void carry_append(struct engine *e, const struct record_message *m, const struct carry *c) {
     append_message(e, m);
-    append_lines(e, m->id, (const struct line *)(const void *)c->lines.p, c->count, c->error);
+    append_lines(e, m->id, (const struct story_line *)(const void *)c->lines.p, c->count, c->error);
 }
 
 void carry_release(struct carry *c) {
@@ -169,7 +169,7 @@ static enum err clean_record(void *ctx, const struct log_record *r) {
         if (i && slot_position(slot_at(&e->st, i)) == r->position)
             carry_message(e, slot_at(&e->st, i));
     } else if (r->type == RECORD_QUEUE) {
-        err = record_queue_get(r->meta, &image);
+        err = record_queue_get(r->meta, r->data, &image);
         struct queue *q = err == OK ? queue_by_number(&e->st, image.queue) : NULL;
         if (q && q->position == r->position) {
             image = queue_image(q);

@@ -1,102 +1,214 @@
-/* How messages fail and die. A death is one frame: the cause group when it is new or has something
- * new to say, then the message. */
-#include "engine/engine_int.h"
+/* How messages fail and die. What a failure means is decided in this order: permanent, the queue's
+ * rules, the breaker (a failure while it is not closed costs no attempt), the limits. A death is one
+ * frame: the cause group when it is new or has something new to say, the message, and where its
+ * queue names a target, the move there. */
+#include "engine/guard.h"
 
 #include "model/fingerprint.h"
 
 #include <assert.h>
 
 /* Who held a message in processing: the newest line of its story is the claim. */
-static void read_claim(struct engine *e, const struct slot *s, struct record_event *ev) {
+static struct record_event read_claim(struct engine *e, const struct slot *s) {
     uint64_t at = slot_extra(&e->st, s)->history;
     struct record_event claim = {0};
     size_t bytes;
     if (at)
-        read_event(e, at, &e->story, &claim, &bytes);
-    if (claim.event == EVENT_CLAIMED) {
-        ev->worker = claim.worker;
-        ev->worker_version = claim.worker_version;
-    }
+        read_event(e, at, &e->cause, &claim, &bytes);
+    return claim.event == EVENT_CLAIMED ? claim : (struct record_event){0};
 }
 
-static void emit_death(struct engine *e, struct record_state *r, const struct slot *s, int64_t now,
+static void emit_death(struct engine *e, struct record_state *r, uint32_t slot, int64_t now,
                        const struct failure_facts *facts) {
-    const struct queue *q = queue_at(&e->st, s->queue);
-    struct group_choice choice;
-    group_choose(e, now, q, facts, r->event.worker_version, &choice);
+    const struct queue *q = queue_at(&e->st, slot_at(&e->st, slot)->queue);
     r->image.state = STATE_DEAD;
     r->image.reason = facts->reason;
-    r->image.is_retry = false;
+    r->image.is_retry = r->image.is_alone = r->image.in_company = false;
     r->image.next_at = 0;
     r->image.has_letter = true;
     struct letter_image *l = &r->image.letter;
     l->died_at = now;
     l->dead_seq = e->st.next_dead_seq;
+    l->job_part = JOB_PART_NONE;
+    struct target target;
+    target_find(e, slot, r, &target);
+    struct group_choice choice;
+    group_choose(e, now, q, facts, r->event.worker_version, target.queue == NULL, &choice);
     l->group = choice.group;
     l->version = choice.version;
-    l->job_part = JOB_PART_NONE;
-    log_frame_begin(e->log, choice.bytes + state_bytes(r));
+    log_frame_begin(e->log, choice.bytes + state_bytes(r) + target.bytes);
     group_append(e, &choice);
     append_state(e, r);
+    if (target.queue)
+        target_append(e, slot, now, r, &target);
     log_frame_end(e->log);
+    target_release(&target);
 }
 
-static void die_of_failure(struct engine *e, struct record_state *r, const struct slot *s,
-                           int64_t now, enum reason reason) {
-    read_claim(e, s, &r->event);
-    const struct queue *q = queue_at(&e->st, s->queue);
-    const struct failure_facts facts = {
+static struct failure_facts facts_of(const struct queue *q, const struct record_event *ev,
+                                     enum reason reason) {
+    return (struct failure_facts){
         .queue = span_of(q->name, q->name_bytes),
         .reason = reason,
-        .fingerprint = r->event.fingerprint,
-        .error_class = r->event.error_class,
-        .error = r->event.error,
-        .detail = r->event.detail,
+        .fingerprint = ev->fingerprint,
+        .error_class = ev->error_class,
+        .error = ev->error,
+        .detail = ev->detail,
     };
-    emit_death(e, r, s, now, &facts);
+}
+
+static void die_of_failure(struct engine *e, struct record_state *r, uint32_t slot, int64_t now,
+                           enum reason reason) {
+    struct record_event claim = read_claim(e, slot_at(&e->st, slot));
+    r->event.worker = claim.worker;
+    r->event.worker_version = claim.worker_version;
+    const struct queue *q = queue_at(&e->st, slot_at(&e->st, slot)->queue);
+    struct failure_facts facts = facts_of(q, &r->event, reason);
+    emit_death(e, r, slot, now, &facts);
+}
+
+static void back(struct engine *e, struct record_state *r, int64_t now, int64_t delay_ms) {
+    r->image.state = STATE_PENDING;
+    r->image.next_at = now + delay_ms;
+    r->image.is_retry = true;
+    r->image.in_company = false;
+    emit_state(e, r);
+}
+
+/* What the queue makes of a failure. */
+struct verdict_of_failure {
+    enum { RETRIES, DIES, FREE } what; /* FREE: it costs no attempt */
+    enum reason reason;
+    uint8_t max_retries;
+    const struct backoff *backoff;
+    int64_t delay_ms; /* -1 = the backoff */
+    bool is_seen;     /* by the breaker: bad data, and what a rule releases, tell of no outage */
+};
+
+static bool is_last_delivery(const struct engine *e, const struct queue *q, const struct slot *s) {
+    const struct letter *l = slot_letter(&e->st, s);
+    return q->policy.deliveries_max &&
+           s->deliveries - (l ? l->deliveries_before : 0) >= q->policy.deliveries_max;
+}
+
+static struct verdict_of_failure judge(struct engine *e, struct queue *q, const struct slot *s,
+                                       int64_t now, const struct failure *f, struct rule *rule) {
+    struct verdict_of_failure v = {.what = RETRIES,
+                                   .max_retries = (uint8_t)s->max_retries,
+                                   .backoff = &q->policy.backoff,
+                                   .delay_ms = f->delay_ms};
+    bool has_rule = !f->permanent && rules_find(q->rules, f->error_class, f->error, rule);
+    if (f->permanent || (has_rule && rule->action == RULE_DEAD)) {
+        v.what = DIES;
+        v.reason = REASON_PERMANENT;
+        return v;
+    }
+    /* A probe that failed makes way for another the next time, in case it is the message. */
+    int64_t free_ms = q->breaker == BREAKER_HALF_OPEN ? breaker_probe_pause_ms(q) : -1;
+    if (has_rule && rule->action == RULE_PAUSE)
+        breaker_open(e, q, now, f->error_class);
+    if (has_rule && (rule->action == RULE_RELEASE || rule->action == RULE_PAUSE)) {
+        v.what = FREE;
+        v.is_seen = rule->action == RULE_PAUSE;
+        v.delay_ms = v.is_seen ? free_ms : rule->delay_ms;
+        return v;
+    }
+    if (has_rule && rule->max_retries)
+        v.max_retries = rule->max_retries;
+    if (has_rule && rule->has_backoff)
+        v.backoff = &rule->backoff;
+    v.is_seen = breaker_sees(q, f->error_class);
+    if (q->breaker != BREAKER_CLOSED && v.is_seen) {
+        v.what = FREE;
+        v.delay_ms = free_ms >= 0 ? free_ms : 0;
+    }
+    return v;
+}
+
+static int64_t delay_of(struct engine *e, const struct verdict_of_failure *v, unsigned n) {
+    return v->delay_ms >= 0 ? v->delay_ms : backoff_delay_ms(v->backoff, n, rng_u64(&e->rng));
+}
+
+/* Near its limit after a lease that ran out, a message goes alone the next time: when one of a claim
+ * of many killed the worker, the others must not die with it. */
+static bool goes_alone(const struct queue *q, const struct record_state *r,
+                       const struct verdict_of_failure *v, uint32_t deliveries_before) {
+    bool near_retries = r->image.retry_count + 1 >= v->max_retries;
+    bool near_deliveries = q->policy.deliveries_max &&
+                           r->image.deliveries - deliveries_before + 1 >= q->policy.deliveries_max;
+    return near_retries || near_deliveries;
 }
 
 void fail_message(struct engine *e, struct slot *s, int64_t now, const struct failure *f) {
+    uint32_t i = slot_find(&e->st, s->id);
+    struct queue *q = queue_at(&e->st, s->queue);
+    struct rule rule;
+    struct verdict_of_failure v = judge(e, q, s, now, f, &rule);
+    bool was_in_company = slot_extra(&e->st, s)->in_company;
+    bool was_closed = q->breaker == BREAKER_CLOSED;
+    duration_note(q, now - (int64_t)s->updated_at);
+
     struct record_state r = change_of(e, s, now, f->event);
-    const struct queue *q = queue_at(&e->st, s->queue);
     r.event.error_class = f->error_class;
     r.event.error = f->error;
     r.event.detail = f->detail;
     r.event.fingerprint = f->fingerprint;
-    r.image.retry_count++;
+    r.image.is_alone = false;
     if (!r.image.first_failed_at)
         r.image.first_failed_at = now;
-    if (f->permanent) {
-        die_of_failure(e, &r, s, now, REASON_PERMANENT);
-    } else if (r.image.retry_count >= r.image.max_retries) {
-        die_of_failure(e, &r, s, now,
-                       f->event == EVENT_LEASE_EXPIRED ? REASON_LEASE_EXPIRED : REASON_MAX_RETRIES);
-    } else {
-        int64_t delay = f->delay_ms;
-        if (delay < 0)
-            delay = backoff_delay_ms(&q->policy.backoff, r.image.retry_count, rng_u64(&e->rng));
-        r.image.state = STATE_PENDING;
-        r.image.next_at = now + delay;
-        r.image.is_retry = true;
-        emit_state(e, &r);
+    uint32_t before = r.image.letter.deliveries_before;
+    bool is_expiry = f->event == EVENT_LEASE_EXPIRED;
+    if (v.what == RETRIES) {
+        bool is_last = r.image.retry_count + 1 >= v.max_retries || is_last_delivery(e, q, s);
+        if (is_last && is_expiry && was_in_company) {
+            /* It gets one more chance, alone. */
+            if (r.image.retry_count + 2 <= v.max_retries)
+                r.image.retry_count++;
+            r.image.is_alone = true;
+        } else {
+            r.image.retry_count++;
+            if (r.image.retry_count >= v.max_retries) {
+                v.what = DIES;
+                v.reason = is_expiry ? REASON_LEASE_EXPIRED : REASON_MAX_RETRIES;
+            } else if (is_last) {
+                v.what = DIES;
+                v.reason = REASON_DELIVERY_LIMIT;
+            } else {
+                r.image.is_alone = is_expiry && goes_alone(q, &r, &v, before);
+            }
+        }
+    } else if (v.what == DIES) {
+        r.image.retry_count++;
     }
+    if (v.what == DIES)
+        die_of_failure(e, &r, i, now, v.reason);
+    else
+        back(e, &r, now, delay_of(e, &v, r.image.retry_count ? r.image.retry_count : 1));
+    if (v.is_seen && (was_closed || q->breaker == BREAKER_HALF_OPEN))
+        breaker_note(e, q, now, false, f->error_class);
+    else
+        breaker_probe_back(e, q);
+}
+
+/* Its last failure says more of the cause than that time, or deliveries, ran out. */
+static void die_unclaimed(struct engine *e, struct slot *s, int64_t now, enum event event,
+                          enum reason reason) {
+    uint32_t i = slot_find(&e->st, s->id);
+    struct record_state r = change_of(e, s, now, event);
+    const struct queue *q = queue_at(&e->st, s->queue);
+    struct record_event failure = {0};
+    uint64_t error = slot_extra(&e->st, s)->error;
+    size_t bytes;
+    if (error)
+        read_event(e, error, &e->cause, &failure, &bytes);
+    struct failure_facts facts = facts_of(q, &failure, reason);
+    emit_death(e, &r, i, now, &facts);
 }
 
 void expire_message(struct engine *e, struct slot *s, int64_t now) {
-    struct record_state r = change_of(e, s, now, EVENT_EXPIRED);
-    const struct queue *q = queue_at(&e->st, s->queue);
-    struct failure_facts facts = {.queue = span_of(q->name, q->name_bytes),
-                                  .reason = REASON_EXPIRED};
-    /* Its last failure says more of the cause than that time ran out. */
-    uint64_t error = slot_extra(&e->st, s)->error;
-    if (error) {
-        struct record_event failure;
-        size_t bytes;
-        read_event(e, error, &e->story, &failure, &bytes);
-        facts.error_class = failure.error_class;
-        facts.error = failure.error;
-        facts.detail = failure.detail;
-        facts.fingerprint = failure.fingerprint;
-    }
-    emit_death(e, &r, s, now, &facts);
+    die_unclaimed(e, s, now, EVENT_EXPIRED, REASON_EXPIRED);
+}
+
+void die_of_deliveries(struct engine *e, struct slot *s, int64_t now) {
+    die_unclaimed(e, s, now, EVENT_EXPIRED, REASON_DELIVERY_LIMIT);
 }

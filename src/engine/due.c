@@ -1,6 +1,6 @@
 /* What time does: leases and times to live that run out, retries that become due, retention, queues
  * on their way out, jobs. */
-#include "engine/engine_int.h"
+#include "engine/guard.h"
 
 #include "base/clock.h"
 
@@ -30,6 +30,7 @@ static bool message_due(struct engine *e, uint32_t i, int64_t now) {
     case SET_READY:
     case SET_PROCESSING:
     case SET_DISCARDED:
+    case SET_HELD:
         break;
     case SET_DEAD:
     case SET_SUCCEEDED:
@@ -169,7 +170,7 @@ static uint32_t trim_dead(struct engine *e, struct queue *q, int64_t now, uint32
     while (q->dead_trim_group && looked < most)
         looked += trim_group(e, q, now, most - looked);
     if (q->dead_trim_group)
-        return looked; /* it goes on in the next turn */
+        return looked;                                   /* it goes on in the next turn */
     int64_t not_before = now + q->dead_trim_groups / 10; /* ten thousand groups: a second */
     q->dead_trim_at = q->dead_trim_next_at > not_before ? q->dead_trim_next_at : not_before;
     return looked;
@@ -216,6 +217,7 @@ static bool queue_due(struct engine *e, struct queue *q, int64_t now, uint32_t b
         return true;
     }
     keys_forget_until(&e->st, q, now);
+    breaker_due(e, q, now);
     uint32_t n = trim_succeeded(e, q, now, budget);
     if (n < budget)
         n += trim_dead(e, q, now, budget - n);

@@ -11,6 +11,7 @@ struct engine *engine_new(uint64_t seed) {
     rng_seed(&e->rng, seed);
     buf_init(&e->message, SIZE_MAX);
     buf_init(&e->story, SIZE_MAX);
+    buf_init(&e->cause, SIZE_MAX);
     buf_init(&e->title, SIZE_MAX);
     buf_init(&e->heads, SIZE_MAX);
     buf_init(&e->texts[0], SIZE_MAX);
@@ -27,6 +28,7 @@ void engine_free(struct engine *e) {
     state_release(&e->st);
     buf_release(&e->message);
     buf_release(&e->story);
+    buf_release(&e->cause);
     buf_release(&e->title);
     buf_release(&e->heads);
     buf_release(&e->texts[0]);
@@ -128,15 +130,19 @@ void append_history(struct engine *e, const struct record_history *r, uint64_t *
 }
 
 size_t queue_bytes(const struct record_queue *r) {
-    (void)r;
-    return log_record_bytes(RECORD_META_MAX, 0);
+    struct span data[QUEUE_SPANS];
+    record_queue_spans(r, data);
+    return log_record_bytes(RECORD_META_MAX, spans_bytes(data, QUEUE_SPANS));
 }
 
 void append_queue(struct engine *e, const struct record_queue *r) {
     uint8_t meta[RECORD_META_MAX];
     size_t n = record_queue_put(meta, r);
-    uint64_t position = log_record_append(e->log, RECORD_QUEUE, span_of(meta, n), NULL, 0);
-    apply_queue(&e->st, r, position, log_record_bytes(n, 0));
+    struct span data[QUEUE_SPANS];
+    record_queue_spans(r, data);
+    uint64_t position =
+        log_record_append(e->log, RECORD_QUEUE, span_of(meta, n), data, QUEUE_SPANS);
+    apply_queue(&e->st, r, position, log_record_bytes(n, spans_bytes(data, QUEUE_SPANS)));
 }
 
 void append_gone(struct engine *e, const struct record_gone *r) {

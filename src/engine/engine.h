@@ -146,11 +146,12 @@ enum err engine_import(struct engine *e, int64_t now, struct span queue,
 
 /* -- queues ---------------------------------------------------------------------------------- */
 
-/* Makes the queue with this policy (NULL: the default), or gives it the policy (NULL: leaves it).
- * ERR_TOO_MANY_QUEUES, ERR_DISK_FULL. */
+/* Makes the queue with this policy (NULL: the default), or gives it the policy (NULL: leaves it; else
+ * texts belong to it). ERR_TOO_MANY_QUEUES, ERR_DISK_FULL; ERR_TARGET_CYCLE, ERR_TARGET_REFUSED;
+ * ERR_NOT_EMPTY when the order would change while there are messages. */
 enum err engine_queue_put(struct engine *e, int64_t now, struct span queue,
-                          const struct policy *policy, const struct act *act,
-                          bool *ret_created) MUST_CHECK;
+                          const struct policy *policy, const struct policy_texts *texts,
+                          const struct act *act, bool *ret_created) MUST_CHECK;
 
 /* While a queue is paused its claims get nothing; all else goes on. Pausing a paused queue gives it
  * the new actor and reason. ERR_NO_QUEUE, ERR_DISK_FULL. */
@@ -185,6 +186,15 @@ struct queue_view {
     int64_t oldest_death_at; /* of the letters dead now, 0 = none */
     int64_t claimed_at;      /* when a worker last asked for work, since the start; 0 = never */
     unsigned waiting;        /* claims that wait */
+    const struct policy_texts *texts;
+    uint64_t held;        /* part of pending: behind the head of their key */
+    uint64_t parked_keys; /* whose head is dead */
+    uint64_t alone_claims;
+    enum breaker_state breaker;
+    int64_t breaker_at, breaker_until; /* in this state since; open: half open from */
+    uint64_t breaker_opened;
+    struct span breaker_cause;
+    const uint64_t *durations; /* of attempts since the start: [n] took up to 2^n ms; 32, or NULL */
 };
 
 /* True when the equation of conservation holds for it. */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "engine/state.h"
+#include "model/fingerprint.h"
 
 struct engine {
     struct engine_state st;
@@ -9,6 +10,7 @@ struct engine {
     struct rng rng;
     /* Memory for what is read from the log; kept between calls. */
     struct buf message, story;
+    struct buf cause;      /* of a death: its claim, or its last failure */
     struct buf title;      /* of a new cause group */
     struct buf heads;      /* of a walk over letters */
     struct buf texts[2];   /* of a patched copy: headers, payload */
@@ -67,6 +69,9 @@ enum err need_queue(struct engine *e, int64_t now, struct span name, enum log_us
 /* True when so many more unfinished messages and bytes are within the queue's policy. */
 bool queue_fits(const struct queue *q, uint64_t messages, uint64_t bytes);
 
+/* Gives a message its place in the line of its key in that queue; none when the queue has no order. */
+void take_place(struct message_image *image, const struct queue *q, uint64_t id, struct span key);
+
 /* A change to a message, begun from its present image; `job_was` is set. */
 struct record_state change_of(const struct engine *e, const struct slot *s, int64_t now,
                               enum event event);
@@ -80,8 +85,9 @@ struct failure {
 };
 void fail_message(struct engine *e, struct slot *s, int64_t now, const struct failure *f);
 
-/* A pending message whose time to live is over: dead. */
+/* A pending message whose time to live is over, or that was delivered too often: dead. */
 void expire_message(struct engine *e, struct slot *s, int64_t now);
+void die_of_deliveries(struct engine *e, struct slot *s, int64_t now);
 
 /* A dead letter becomes pending with no failures: the change, begun by change_of. `m` is its
  * message when it has a time to live. */
@@ -115,9 +121,34 @@ void carry_plan(struct engine *e, const struct slot *s, const struct record_mess
 void carry_append(struct engine *e, const struct record_message *m, const struct carry *c);
 void carry_release(struct carry *c);
 
+/* -- dead-letter targets (target.c) ------------------------------------------------------------ */
+
+/* What a cause group's image takes at most. */
+#define GROUP_ROOM                                                                                 \
+    (RECORD_META_MAX + FINGERPRINT_TITLE_MAX + LIMIT_ERROR_CLASS + LIMIT_OWNER + LIMIT_NOTE +      \
+     GROUP_VERSIONS_STORED * LIMIT_WORKER + 64)
+
+/* Where a message goes when it dies, found before the frame begins. */
+struct target {
+    const struct queue *queue; /* NULL: it stays dead where it is */
+    struct record_message message;
+    uint8_t trail[TRAIL_MAX * TRAIL_ENTRY_BYTES];
+    struct carry carry;
+    size_t bytes;
+};
+void target_find(struct engine *e, uint32_t slot, const struct record_state *r, struct target *t);
+/* Moves the message, dead by now in the same frame, to its target. */
+void target_append(struct engine *e, uint32_t slot, int64_t now, const struct record_state *death,
+                   struct target *t);
+void target_release(struct target *t);
+bool target_is_allowed(const struct queue *target, struct span from);
+/* True when a queue with that target would, by the targets of others, come back to itself. */
+bool target_makes_cycle(const struct engine *e, struct span queue, struct span target);
+
 /* -- cause groups (groups.c) ----------------------------------------------------------------- */
 
-/* Where a death belongs: decided before the frame begins, appended first in it. */
+/* Where a death belongs: decided before the frame begins, appended first in it. `stays`: the letter
+ * does not move on to a target, so that its group, when it was done with, is open again. */
 struct group_choice {
     uint32_t group;     /* number */
     uint8_t version;    /* place in its table, VERSION_NONE */
@@ -128,7 +159,7 @@ struct group_choice {
 };
 struct failure_facts;
 void group_choose(struct engine *e, int64_t now, const struct queue *q,
-                  const struct failure_facts *facts, struct span worker_version,
+                  const struct failure_facts *facts, struct span worker_version, bool stays,
                   struct group_choice *ret);
 void group_append(struct engine *e, const struct group_choice *choice);
 

@@ -13,12 +13,18 @@ bool queue_fits(const struct queue *q, uint64_t messages, uint64_t bytes) {
            (!p->bytes_max || held + bytes <= p->bytes_max);
 }
 
+void take_place(struct message_image *image, const struct queue *q, uint64_t id, struct span key) {
+    image->is_ordered = q->policy.order != ORDER_NONE && key.n > 0;
+    image->order_key = image->is_ordered ? hash64(key, q->number) : 0;
+    image->order_rank = image->is_ordered ? id : 0;
+}
+
 static struct record_message message_of(const struct engine *e, const struct queue *q, int64_t now,
                                         const struct message_new *m) {
     const struct policy *p = &q->policy;
     int64_t delay_ms = m->delay_ms < 0 ? p->delay_ms : m->delay_ms;
     int64_t ttl_ms = m->ttl_ms < 0 ? p->ttl_ms : m->ttl_ms;
-    return (struct record_message){
+    struct record_message r = {
         .id = e->st.next_id,
         .queue = q->number,
         .image = {.state = STATE_PENDING,
@@ -33,6 +39,27 @@ static struct record_message message_of(const struct engine *e, const struct que
         .key = m->key,
         .payload = m->payload,
     };
+    take_place(&r.image, q, r.id, r.key);
+    return r;
+}
+
+/* There is no room for it in its queue, whose policy says what then: it is accepted, and dead. */
+static void overflow(struct engine *e, int64_t now, const struct queue *q,
+                     struct record_message *r) {
+    const struct failure_facts facts = {.queue = span_of(q->name, q->name_bytes),
+                                        .reason = REASON_MAX_LENGTH};
+    struct group_choice choice;
+    group_choose(e, now, q, &facts, (struct span){0}, true, &choice);
+    group_append(e, &choice);
+    r->image.state = STATE_DEAD;
+    r->image.reason = REASON_MAX_LENGTH;
+    r->image.next_at = 0;
+    r->image.is_ordered = false;
+    r->image.has_letter = true;
+    r->image.letter = (struct letter_image){.died_at = now,
+                                            .dead_seq = e->st.next_dead_seq,
+                                            .group = choice.group,
+                                            .version = choice.version};
 }
 
 /* One item into the open frame; a known key appends nothing. */
@@ -46,6 +73,8 @@ static struct enqueued enqueue_one(struct engine *e, int64_t now, struct queue *
             return (struct enqueued){.id = first, .duplicate = true};
         r.idempotency_until = now + q->policy.idempotency_window_ms;
     }
+    if (q->policy.overflow == OVERFLOW_DEAD && !queue_fits(q, 1, m->payload.n))
+        overflow(e, now, q, &r);
     append_message(e, &r);
     return (struct enqueued){.id = r.id};
 }
@@ -68,7 +97,7 @@ static enum err may_accept(const struct engine *e, int64_t now, const struct que
     }
     if (messages == 0)
         return OK;
-    if (!queue_fits(q, messages, bytes))
+    if (q->policy.overflow == OVERFLOW_REJECT && !queue_fits(q, messages, bytes))
         return ERR_QUEUE_FULL;
     return log_has_room(e->log, LOG_USE_ACCEPT, record_bytes) ? OK : ERR_DISK_FULL;
 }
@@ -95,7 +124,12 @@ enum err engine_enqueue(struct engine *e, int64_t now, struct span queue,
     if (record_bytes > log_frame_bytes_max(e->log))
         return ERR_TOO_LARGE;
 
-    struct queue *q;
+    struct queue *q = queue_by_name(&e->st, queue);
+    if (q && q->policy.overflow == OVERFLOW_DEAD) {
+        record_bytes += n * log_record_bytes(GROUP_ROOM, 0);
+        if (record_bytes > log_frame_bytes_max(e->log))
+            return ERR_TOO_LARGE;
+    }
     enum err r = need_queue(e, now, queue, LOG_USE_ACCEPT, &q);
     if (r == OK)
         r = may_accept(e, now, q, items, n, record_bytes);

@@ -72,7 +72,7 @@ static bool reopen(const struct group *g, int64_t now, struct record_group *imag
 }
 
 void group_choose(struct engine *e, int64_t now, const struct queue *q,
-                  const struct failure_facts *facts, struct span worker_version,
+                  const struct failure_facts *facts, struct span worker_version, bool stays,
                   struct group_choice *ret) {
     /* Where causes that do not fit any more go. */
     const struct failure_facts other = {
@@ -91,7 +91,7 @@ void group_choose(struct engine *e, int64_t now, const struct queue *q,
     if (g) {
         ret->image = g->image;
         ret->image.group = g->number;
-        ret->is_written = reopen(g, now, &ret->image);
+        ret->is_written = stays && reopen(g, now, &ret->image);
     } else {
         begin_group(e, now, q, facts, key, ret);
     }

@@ -5,11 +5,6 @@
 
 #include <assert.h>
 
-/* What a cause group's image takes at most. */
-#define GROUP_ROOM                                                                                 \
-    (RECORD_META_MAX + FINGERPRINT_TITLE_MAX + LIMIT_ERROR_CLASS + LIMIT_OWNER + LIMIT_NOTE +      \
-     GROUP_VERSIONS_STORED * LIMIT_WORKER + 64)
-
 /* -- what is there already ------------------------------------------------------------------- */
 
 static enum imported look(struct engine *e, const struct queue *q, const struct letter_new *items,
@@ -80,8 +75,9 @@ static struct record_message message_of(const struct engine *e, const struct que
     };
 }
 
-static struct record_history line_of(uint64_t id, const struct letter_attempt *a, bool is_error,
-                                     uint64_t previous) {
+static struct record_history history_of(uint64_t id, const struct letter_attempt *a, bool is_error,
+                                        uint64_t previous) {
+    assert(a);
     return (struct record_history){.id = id,
                                    .is_error = is_error,
                                    .event = {.event = a->event,
@@ -121,14 +117,14 @@ static void append_letter(struct engine *e, int64_t now, const struct queue *q,
         version = failure->worker_version;
     }
     struct group_choice choice;
-    group_choose(e, now, q, &facts, version, &choice);
+    group_choose(e, now, q, &facts, version, true, &choice);
     group_append(e, &choice);
     struct record_message m = message_of(e, q, l, &choice);
     append_message(e, &m);
     uint64_t previous = 0;
     for (size_t i = 0; i < l->attempt_count; i++) {
         const struct letter_attempt *a = &l->attempts[i];
-        struct record_history line = line_of(l->id, a, a == failure, previous);
+        struct record_history line = history_of(l->id, a, a == failure, previous);
         append_history(e, &line, &previous);
     }
 }

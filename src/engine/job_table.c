@@ -205,6 +205,7 @@ void job_count_event(struct engine_state *st, const struct record_state *r) {
     case EVENT_CLAIMED:
     case EVENT_RELEASED:
     case EVENT_UNDISCARDED:
+    case EVENT_DEAD_LETTERED:
         return;
     }
     leave_part(c, r->job_was);

@@ -19,6 +19,6 @@ struct selection {
     struct engine *engine;
     struct record_job *job;
 };
-bool selection_add(struct selection *s, const struct slot *slot, const struct letter *l);
+bool selection_add(struct selection *sel, const struct slot *s, const struct letter *l);
 /* Selection has ended: the default sample becomes a number. */
 void settle_sample(struct record_job *r);

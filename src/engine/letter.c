@@ -44,14 +44,20 @@ static enum err find_letter(const struct engine *e, struct span queue, uint64_t 
 
 void send_again(struct engine *e, const struct slot *s, int64_t now, struct record_state *r) {
     struct record_message m = {0};
-    if (r->image.expires_at)
+    const struct queue *q = queue_at(&e->st, s->queue);
+    /* One that came in dead has never stood in line. */
+    bool wants_place = q->policy.order != ORDER_NONE && !r->image.is_ordered;
+    if (r->image.expires_at || wants_place)
         read_message(e, s, &e->message, &m);
+    if (wants_place)
+        take_place(&r->image, q, m.id, m.key);
     r->image.state = STATE_PENDING;
     r->image.reason = REASON_NONE;
     r->image.retry_count = 0;
     r->image.next_at = 0;
     r->image.expires_at = m.ttl_ms ? now + m.ttl_ms : 0;
     r->image.letter.dead_seq = 0;
+    r->image.letter.deliveries_before = r->image.deliveries;
     if (r->image.letter.redrive_count < REDRIVE_COUNT_MOST)
         r->image.letter.redrive_count++;
 }
@@ -135,8 +141,10 @@ enum err engine_edit(struct engine *e, int64_t now, struct span queue, uint64_t 
 
 void copy_of(struct engine *e, const struct slot *s, int64_t now, struct record_message *m) {
     const struct letter *l = slot_letter(&e->st, s);
+    const struct line_place *p = slot_line_place(&e->st, s);
     const struct queue *q = queue_at(&e->st, s->queue);
     m->parent_id = m->id;
+    m->trail = (struct span){0};
     m->id = e->st.next_id;
     m->queue = q->number;
     m->how = MESSAGE_COPIED;
@@ -149,12 +157,17 @@ void copy_of(struct engine *e, const struct slot *s, int64_t now, struct record_
         .priority = (uint8_t)s->priority,
         .updated_at = now,
         .expires_at = m->ttl_ms ? now + m->ttl_ms : 0,
+        .is_ordered = p != NULL,
+        .order_key = p ? p->key : 0,
+        .order_rank = p ? p->rank : 0,
         .has_letter = true,
         .letter = {.redrive_count = l->redrive_count < REDRIVE_COUNT_MOST
                                         ? (uint16_t)(l->redrive_count + 1)
                                         : l->redrive_count,
                    .version = VERSION_NONE},
     };
+    if (!p)
+        take_place(&m->image, q, m->id, m->key);
 }
 
 /* -- ending it ------------------------------------------------------------------------------- */

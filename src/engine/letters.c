@@ -178,6 +178,7 @@ static bool matches_on_disk(struct engine *e, struct look *k, struct walk *w) {
     assert(verdict != VERDICT_MAYBE);
     json_free(k->headers);
     json_free(k->payload);
+    k->view = NULL;
     return verdict == VERDICT_YES;
 }
 

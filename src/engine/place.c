@@ -9,7 +9,7 @@
 enum set slot_set(const struct slot *s) {
     switch ((enum state)s->state) {
     case STATE_PENDING:
-        return s->aside ? SET_WAITING : SET_READY;
+        return s->held ? SET_HELD : s->aside ? SET_WAITING : SET_READY;
     case STATE_PROCESSING:
         return SET_PROCESSING;
     case STATE_SUCCEEDED:
@@ -29,6 +29,7 @@ enum set slot_set(const struct slot *s) {
 static int64_t timer_at(const struct slot *s, const struct extra *x) {
     switch (slot_set(s)) {
     case SET_READY:
+    case SET_HELD:
         return x->expires_at;
     case SET_WAITING:
         return x->expires_at && x->expires_at < x->next_at ? x->expires_at : x->next_at;
@@ -55,6 +56,7 @@ static void enter_group(struct engine_state *st, struct queue *q, const struct s
         return;
     struct group *g = l->group ? group_at(st, l->group) : NULL;
     if (s->state == STATE_DEAD) {
+        assert(g);
         q->dead_by[extra_at(st, s->extra)->reason]++;
         g->count++;
         if (l->version < GROUP_VERSIONS_STORED)
@@ -75,6 +77,7 @@ static void leave_group(struct engine_state *st, struct queue *q, const struct s
         return;
     struct group *g = l->group ? group_at(st, l->group) : NULL;
     if (s->state == STATE_DEAD) {
+        assert(g);
         q->dead_by[extra_at(st, s->extra)->reason]--;
         g->count--;
         if (l->version < GROUP_VERSIONS_STORED)
@@ -89,11 +92,17 @@ static void leave_group(struct engine_state *st, struct queue *q, const struct s
         st->emptied_groups++;
 }
 
+static bool is_in_retry_line(const struct slot *s) {
+    return s->again && !s->behind;
+}
+
 static void enter_set(struct engine_state *st, struct queue *q, uint32_t i) {
     struct slot *s = slot_at(st, i);
     set_add(st, q, slot_set(s), i);
+    q->held += slot_set(s) == SET_HELD;
     if (slot_set(s) == SET_READY) {
         q->ready++;
+        q->ready_again += is_in_retry_line(s);
         queue_wake(st, q);
     }
     int64_t at = timer_at(s, slot_extra(st, s));
@@ -112,8 +121,11 @@ static void enter_set(struct engine_state *st, struct queue *q, uint32_t i) {
 static void leave_set(struct engine_state *st, struct queue *q, uint32_t i) {
     struct slot *s = slot_at(st, i);
     set_remove(st, q, slot_set(s), i);
-    if (slot_set(s) == SET_READY)
+    q->held -= slot_set(s) == SET_HELD;
+    if (slot_set(s) == SET_READY) {
         q->ready--;
+        q->ready_again -= is_in_retry_line(s);
+    }
     if (s->extra)
         timers_clear(&st->timers, i);
 }
@@ -127,10 +139,13 @@ void slot_attach(struct engine_state *st, uint32_t i) {
                (s->state == STATE_SUCCEEDED && x->idempotency_until > updated_at);
     const struct letter *l = slot_letter(st, s);
     s->behind = l && l->job_part == JOB_PART_OPEN;
+    s->again = q->policy.retry_budget_ppm && x->retry_count > 0;
+    s->held = line_holds(st, s);
     q->count[s->state]++;
     q->bytes[s->state] += s->payload_bytes;
     enter_set(st, q, i);
     enter_group(st, q, s);
+    line_follow(st, i);
 }
 
 void slot_detach(struct engine_state *st, uint32_t i) {
@@ -140,6 +155,14 @@ void slot_detach(struct engine_state *st, uint32_t i) {
     leave_set(st, q, i);
     q->count[s->state]--;
     q->bytes[s->state] -= s->payload_bytes;
+}
+
+void slot_set_held(struct engine_state *st, uint32_t i, bool held) {
+    struct slot *s = slot_at(st, i);
+    struct queue *q = queue_at(st, s->queue);
+    leave_set(st, q, i);
+    s->held = held;
+    enter_set(st, q, i);
 }
 
 void slot_end_aside(struct engine_state *st, uint32_t i) {
@@ -171,6 +194,8 @@ void queue_plan_upkeep(struct engine_state *st, struct queue *q) {
         at = INT64_MIN;
     if (q->count[STATE_DEAD] && q->policy.keep_dead_ms && q->dead_trim_at < at)
         at = q->dead_trim_at;
+    if (q->breaker == BREAKER_OPEN && q->breaker_until < at)
+        at = q->breaker_until;
     if (q->keys_oldest && st->keys[q->keys_oldest].until < at)
         at = st->keys[q->keys_oldest].until;
     if (at != TIME_NEVER)

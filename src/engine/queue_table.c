@@ -95,6 +95,32 @@ void queue_set_name(struct engine_state *st, struct queue *q, struct span name) 
         hash_index_add(&st->queues_by_name, q->place);
 }
 
+void queue_take_texts(struct queue *q, const struct record_queue *r) {
+    struct span spans[QUEUE_SPANS];
+    record_queue_spans(r, spans);
+    bool has_new_rules = !span_equal(q->texts.rules, r->texts.rules);
+    size_t bytes = 1;
+    for (int i = 0; i < QUEUE_SPANS; i++)
+        bytes += spans[i].n;
+    if (bytes == 1 && !q->texts_memory)
+        return;
+    char *memory = mem_alloc(bytes), *at = memory;
+    for (int i = 0; i < QUEUE_SPANS; i++) {
+        if (spans[i].n)
+            memcpy(at, spans[i].p, spans[i].n);
+        spans[i].p = (const uint8_t *)at;
+        at += spans[i].n;
+    }
+    free(q->texts_memory); /* r may point into the old ones */
+    q->texts_memory = memory;
+    q->texts = policy_texts_of(spans);
+    q->breaker_cause = spans[POLICY_TEXTS];
+    if (!has_new_rules)
+        return;
+    rules_free(q->rules);
+    q->rules = rules_new(q->texts.rules);
+}
+
 void queue_lose_name(struct engine_state *st, struct queue *q) {
     hash_index_remove(&st->queues_by_name, q->place);
     queue_wake(st, q);
@@ -104,6 +130,9 @@ static void queue_destroy(struct queue *q) {
     free(q->name);
     free(q->pause_texts);
     free(q->claimers);
+    free(q->texts_memory);
+    rules_free(q->rules);
+    free(q->guard);
     free(q);
 }
 
@@ -130,7 +159,8 @@ void queue_remove(struct engine_state *st, struct queue *q) {
 /* -- waiting consumers ----------------------------------------------------------------------- */
 
 void queue_wake(struct engine_state *st, struct queue *q) {
-    if (q->watchers == 0 || q->on_woken_list || (q->paused_at && !q->dropping))
+    bool is_shut = (q->paused_at || q->breaker == BREAKER_OPEN) && !q->dropping;
+    if (q->watchers == 0 || q->on_woken_list || is_shut)
         return;
     q->on_woken_list = true;
     q->next_woken = NULL;
@@ -196,6 +226,13 @@ struct record_queue queue_image(const struct queue *q) {
         .redriven = q->redriven,
         .redriven_succeeded = q->redriven_succeeded,
         .redriven_died = q->redriven_died,
+        .texts = q->texts,
+        .breaker = q->breaker,
+        .breaker_at = q->breaker_at,
+        .breaker_until = q->breaker_until,
+        .breaker_opened = q->breaker_opened,
+        .breaker_cause = q->breaker_cause,
+        .alone_claims = q->alone_claims,
         .paused_at = q->paused_at,
         .paused_by = span_of(q->pause_texts, q->paused_by_bytes),
         .pause_reason = span_of(q->pause_texts + q->paused_by_bytes, q->pause_reason_bytes),

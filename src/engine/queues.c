@@ -5,14 +5,22 @@
 #include <assert.h>
 #include <string.h>
 
+static uint64_t unfinished(const struct queue *q) {
+    return q->count[STATE_PENDING] + q->count[STATE_PROCESSING] + q->count[STATE_PARKED] +
+           q->count[STATE_DEAD];
+}
+
 static struct record_queue new_queue(const struct engine *e, int64_t now, struct span name,
-                                     const struct policy *policy) {
+                                     const struct policy *policy,
+                                     const struct policy_texts *texts) {
+    static const struct policy_texts none;
     assert(name.n > 0 && name.n <= LIMIT_QUEUE_NAME);
     return (struct record_queue){
         .queue = e->st.next_queue,
         .created_at = now,
         .name = name,
         .policy = policy ? *policy : policy_default(),
+        .texts = texts ? *texts : none,
     };
 }
 
@@ -22,7 +30,7 @@ static enum err make_queue(struct engine *e, int64_t now, struct span name, enum
         return ERR_TOO_MANY_QUEUES;
     if (!log_has_room(e->log, use, LOG_STATE_ROOM))
         return ERR_DISK_FULL;
-    struct record_queue r = new_queue(e, now, name, NULL);
+    struct record_queue r = new_queue(e, now, name, NULL, NULL);
     emit_queue(e, &r);
     *ret = queue_by_number(&e->st, r.queue);
     return OK;
@@ -54,22 +62,44 @@ static enum err emit_audited(struct engine *e, const struct record_queue *r, int
     return OK;
 }
 
+/* Lines of keys begin with the messages: a queue that holds some keeps its order. */
+static bool order_may_change(const struct queue *q) {
+    return unfinished(q) == 0 && q->count[STATE_DISCARDED] == 0;
+}
+
+static enum err check_target(const struct engine *e, struct span queue,
+                             const struct policy_texts *texts) {
+    if (!texts || texts->target.n == 0)
+        return OK;
+    if (target_makes_cycle(e, queue, texts->target))
+        return ERR_TARGET_CYCLE;
+    const struct queue *to = queue_by_name(&e->st, texts->target);
+    return to && !target_is_allowed(to, queue) ? ERR_TARGET_REFUSED : OK;
+}
+
 enum err engine_queue_put(struct engine *e, int64_t now, struct span queue,
-                          const struct policy *policy, const struct act *act, bool *ret_created) {
+                          const struct policy *policy, const struct policy_texts *texts,
+                          const struct act *act, bool *ret_created) {
     const struct queue *q = queue_by_name(&e->st, queue);
+    enum err err = check_target(e, queue, texts);
+    if (err != OK)
+        return err;
     *ret_created = !q;
     if (!q) {
         if (e->st.live_queues >= LIMIT_QUEUES)
             return ERR_TOO_MANY_QUEUES;
         if (!log_has_room(e->log, LOG_USE_ACCEPT, LOG_STATE_ROOM))
             return ERR_DISK_FULL;
-        struct record_queue r = new_queue(e, now, queue, policy);
+        struct record_queue r = new_queue(e, now, queue, policy, texts);
         return emit_audited(e, &r, now, AUDIT_QUEUE_CREATED, act, "");
     }
-    if (!policy || policy_equal(policy, &q->policy))
+    if (!policy || (policy_equal(policy, &q->policy) && policy_texts_equal(texts, &q->texts)))
         return OK;
+    if (policy->order != q->policy.order && !order_may_change(q))
+        return ERR_NOT_EMPTY;
     struct record_queue r = queue_image(q);
     r.policy = *policy;
+    r.texts = *texts;
     return emit_audited(e, &r, now, AUDIT_QUEUE_CHANGED, act, "policy");
 }
 
@@ -86,11 +116,6 @@ enum err engine_queue_pause(struct engine *e, int64_t now, struct span queue, bo
     r.paused_by = paused ? who.actor : (struct span){0};
     r.pause_reason = paused ? span_cut_utf8(who.reason, LIMIT_PAUSE_REASON) : (struct span){0};
     return emit_audited(e, &r, now, paused ? AUDIT_QUEUE_PAUSED : AUDIT_QUEUE_RESUMED, act, "");
-}
-
-static uint64_t unfinished(const struct queue *q) {
-    return q->count[STATE_PENDING] + q->count[STATE_PROCESSING] + q->count[STATE_PARKED] +
-           q->count[STATE_DEAD];
 }
 
 enum err engine_queue_delete(struct engine *e, int64_t now, struct span queue, bool discard,
@@ -144,9 +169,21 @@ static struct queue_view brief_of(const struct engine *e, const struct queue *q)
         .paused_by = span_of(q->pause_texts, q->paused_by_bytes),
         .pause_reason = span_of(q->pause_texts + q->paused_by_bytes, q->pause_reason_bytes),
         .claimed_at = q->claimed_at,
+        .texts = &q->texts,
+        .held = q->held - q->parked,
+        .parked_keys = q->parked_keys,
+        .alone_claims = q->alone_claims,
+        .breaker = q->breaker,
+        .breaker_at = q->breaker_at,
+        .breaker_until = q->breaker_until,
+        .breaker_opened = q->breaker_opened,
+        .breaker_cause = q->breaker_cause,
+        .durations = q->guard ? q->guard->durations : NULL,
         .waiting = q->watchers,
     };
     memcpy(v.count, q->count, sizeof v.count);
+    v.count[STATE_PENDING] -= q->parked; /* they stand behind a dead head */
+    v.count[STATE_PARKED] += q->parked;
     memcpy(v.deaths_by, q->deaths_by, sizeof v.deaths_by);
     memcpy(v.dead_by, q->dead_by, sizeof v.dead_by);
     for (int i = 0; i < REASON_COUNT; i++)

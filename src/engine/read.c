@@ -50,6 +50,12 @@ static void view_letter(const struct engine *e, const struct slot *s, const stru
         v->dead_expires_at = l->died_at + q->policy.keep_dead_ms;
 }
 
+/* Parked is what stands behind a dead head of its key. */
+static enum state state_of(const struct engine *e, const struct slot *s) {
+    const struct line *l = s->state == STATE_PENDING && s->held ? line_of(&e->st, s) : NULL;
+    return l && l->is_parked ? STATE_PARKED : (enum state)s->state;
+}
+
 void view_slot(struct engine *e, const struct slot *s, struct message_view *ret) {
     const struct extra *x = slot_extra(&e->st, s);
     const struct queue *q = queue_at(&e->st, s->queue);
@@ -59,7 +65,7 @@ void view_slot(struct engine *e, const struct slot *s, struct message_view *ret)
     struct message_view v = {
         .id = s->id,
         .queue = span_of(q->name, q->name_bytes),
-        .state = (enum state)s->state,
+        .state = state_of(e, s),
         .retry_count = x->retry_count,
         .max_retries = (uint8_t)s->max_retries,
         .priority = (uint8_t)s->priority,
@@ -75,6 +81,7 @@ void view_slot(struct engine *e, const struct slot *s, struct message_view *ret)
         .parent_id = m.parent_id,
         .origin = m.origin,
         .discard_reason = why,
+        .is_held = s->held,
     };
     if (s->state == STATE_PENDING && x->is_retry)
         v.retry_after = x->next_at;
@@ -110,7 +117,7 @@ enum err engine_message_state(struct engine *e, struct span queue, uint64_t id, 
     uint32_t i;
     enum err r = find_message(e, queue, id, &i);
     if (r == OK)
-        *ret = (enum state)slot_at(&e->st, i)->state;
+        *ret = state_of(e, slot_at(&e->st, i));
     return r;
 }
 
@@ -188,6 +195,7 @@ enum err engine_history(struct engine *e, struct span queue, uint64_t id,
  * line. */
 struct run {
     enum set set;
+    int state; /* that is wanted, or -1 */
     unsigned line;
     uint32_t head; /* 0 = at its end */
 };
@@ -195,6 +203,10 @@ struct run {
 static uint32_t run_after(const struct engine *e, const struct queue *q, const struct run *r,
                           uint64_t id) {
     uint32_t i = set_after(&e->st, q, r->set, r->line, id);
+    /* Held ones are pending or parked. */
+    while (i && r->state >= 0 && r->set == SET_HELD &&
+           (int)state_of(e, slot_at(&e->st, i)) != r->state)
+        i = set_after(&e->st, q, SET_HELD, 0, slot_at(&e->st, i)->id);
     if (i && r->set == SET_READY && slot_line(slot_at(&e->st, i)) != r->line)
         return 0;
     return i;
@@ -206,8 +218,10 @@ static bool set_wanted(enum set set, int state) {
         [SET_PROCESSING] = STATE_PROCESSING, [SET_SUCCEEDED] = STATE_SUCCEEDED,
         [SET_KEPT] = STATE_SUCCEEDED,        [SET_DEAD] = STATE_DEAD,
         [SET_PARKED] = STATE_PARKED,         [SET_DISCARDED] = STATE_DISCARDED,
+        [SET_HELD] = STATE_PENDING,
     };
-    return (state < 0 && set != SET_DISCARDED) || state == state_of[set];
+    return (state < 0 && set != SET_DISCARDED) || (set == SET_HELD && state == STATE_PARKED) ||
+           state == state_of[set];
 }
 
 static size_t runs_begin(const struct engine *e, const struct queue *q, const struct list *list,
@@ -217,7 +231,7 @@ static size_t runs_begin(const struct engine *e, const struct queue *q, const st
         if (!set_wanted(set, list->state))
             continue;
         for (unsigned line = 0; line < (set == SET_READY ? LINES : 1); line++) {
-            runs[n] = (struct run){.set = set, .line = line};
+            runs[n] = (struct run){.set = set, .state = list->state, .line = line};
             runs[n].head = run_after(e, q, &runs[n], list->after);
             if (runs[n].head)
                 n++;

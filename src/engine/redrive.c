@@ -260,6 +260,7 @@ static void move(struct engine *e, struct job *j, uint32_t slot, const struct qu
     m.how = MESSAGE_MOVED;
     m.moved_from = from->number;
     m.queue = to->number;
+    take_place(&r.image, to, m.id, m.key); /* it stood in a line of the other queue */
     m.image = r.image;
     if (m.origin.n == 0)
         m.origin = span_of(from->name, from->name_bytes);
@@ -308,8 +309,10 @@ static bool send_patched(struct engine *e, struct job *j, uint32_t slot, const s
     copy.payload = buf_span(&e->texts[1]);
     copy.image.letter.job = j->number;
     copy.image.letter.job_part = JOB_PART_OPEN;
-    if (to)
+    if (to) {
         copy.queue = to->number;
+        take_place(&copy.image, to, copy.id, copy.key);
+    }
     char actor[24], number[24];
     struct record_state r = change_of(e, s, now, EVENT_PATCHED);
     sign(j, actor, &r.event);

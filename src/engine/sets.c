@@ -6,7 +6,8 @@
 #include <assert.h>
 
 unsigned slot_line(const struct slot *s) {
-    return (unsigned)(PRIORITY_MAX - s->priority) + (s->behind ? PRIORITY_MAX + 1 : 0);
+    unsigned lane = s->behind ? 2 : s->again ? 1 : 0;
+    return (unsigned)(PRIORITY_MAX - s->priority) + lane * (PRIORITY_MAX + 1);
 }
 
 static uint64_t key_of(enum set set, unsigned line, uint64_t id) {

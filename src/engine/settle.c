@@ -1,4 +1,4 @@
-#include "engine/engine_int.h"
+#include "engine/guard.h"
 
 #include <assert.h>
 
@@ -8,14 +8,20 @@ static void succeed(struct engine *e, struct slot *s, int64_t now) {
     r.image.next_at = 0;
     r.image.letter.group = 0; /* its outcome is known */
     r.image.letter.job_part = JOB_PART_NONE;
+    r.image.is_alone = r.image.in_company = false;
+    struct queue *q = queue_at(&e->st, s->queue);
+    duration_note(q, now - (int64_t)s->updated_at);
     emit_state(e, &r);
+    breaker_note(e, q, now, true, (struct span){0});
 }
 
 static void release(struct engine *e, struct slot *s, int64_t now, int64_t delay_ms) {
     struct record_state r = change_of(e, s, now, EVENT_RELEASED);
     r.image.state = STATE_PENDING;
     r.image.next_at = delay_ms > 0 ? now + delay_ms : 0;
+    r.image.in_company = false;
     emit_state(e, &r);
+    breaker_probe_back(e, queue_at(&e->st, s->queue));
 }
 
 static void extend(struct engine *e, struct slot *s, int64_t now, int64_t lease_ms) {

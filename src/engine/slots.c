@@ -49,6 +49,7 @@ uint32_t slot_new(struct engine_state *st, uint64_t id) {
 
 void slot_free(struct engine_state *st, uint32_t i) {
     struct slot *s = slot_at(st, i);
+    line_clear(st, i);
     slot_drop_extra(st, s);
     hash_index_remove(&st->by_id, i);
     *s = (struct slot){.next = st->free_slot};
@@ -152,6 +153,7 @@ static struct letter_image letter_image(const struct engine_state *st, const str
         .group = l->group ? group_at(st, l->group)->number : 0,
         .job = l->job,
         .job_part = (enum job_part)l->job_part,
+        .deliveries_before = l->deliveries_before,
         .redrive_count = l->redrive_count,
         .version = l->version,
     };
@@ -160,6 +162,7 @@ static struct letter_image letter_image(const struct engine_state *st, const str
 struct message_image slot_image(const struct engine_state *st, const struct slot *s) {
     const struct extra *x = slot_extra(st, s);
     const struct letter *l = slot_letter(st, s);
+    const struct line_place *p = slot_line_place(st, s);
     return (struct message_image){
         .state = (enum state)s->state,
         .reason = (enum reason)x->reason,
@@ -172,6 +175,11 @@ struct message_image slot_image(const struct engine_state *st, const struct slot
         .next_at = x->next_at,
         .expires_at = x->expires_at,
         .first_failed_at = x->first_failed_at,
+        .is_alone = x->is_alone,
+        .in_company = x->in_company,
+        .is_ordered = p != NULL,
+        .order_key = p ? p->key : 0,
+        .order_rank = p ? p->rank : 0,
         .has_letter = l != NULL,
         .letter = l ? letter_image(st, l) : (struct letter_image){0},
     };

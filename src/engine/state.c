@@ -44,6 +44,16 @@ static uint32_t *key_link(void *ctx, uint32_t i) {
     return &st->keys[i].next_of_chain;
 }
 
+static uint64_t line_hash(void *ctx, uint32_t i) {
+    const struct engine_state *st = ctx;
+    return st->lines[i].key;
+}
+
+static uint32_t *line_link(void *ctx, uint32_t i) {
+    const struct engine_state *st = ctx;
+    return &st->lines[i].next;
+}
+
 static uint64_t group_number_hash(void *ctx, uint32_t i) {
     return group_at(ctx, i)->number;
 }
@@ -83,6 +93,7 @@ void state_init(struct engine_state *st, uint64_t seed) {
     hash_index_init(&st->queues_by_number, st, number_hash, number_link);
     hash_index_init(&st->queues_by_name, st, name_hash, name_link);
     hash_index_init(&st->by_key, st, key_hash_of, key_link);
+    hash_index_init(&st->lines_by_key, st, line_hash, line_link);
     hash_index_init(&st->groups_by_number, st, group_number_hash, group_number_link);
     hash_index_init(&st->groups_by_key, st, group_key_hash, group_key_link);
     timers_init(&st->timers, st, timer_place);
@@ -93,12 +104,14 @@ void state_release(struct engine_state *st) {
     queues_release(st);
     groups_release(st);
     jobs_release(st);
+    lines_release(st);
     audit_release(st);
     free(st->keys);
     hash_index_release(&st->by_id);
     hash_index_release(&st->queues_by_number);
     hash_index_release(&st->queues_by_name);
     hash_index_release(&st->by_key);
+    hash_index_release(&st->lines_by_key);
     hash_index_release(&st->groups_by_number);
     hash_index_release(&st->groups_by_key);
     timers_release(&st->timers);
@@ -121,6 +134,7 @@ static void count_event(struct queue *q, const struct record_state *r) {
     switch (r->event.event) {
     case EVENT_CLAIMED:
         q->deliveries++;
+        q->alone_claims += r->image.is_alone;
         break;
     case EVENT_FAILED:
     case EVENT_LEASE_EXPIRED:
@@ -146,6 +160,7 @@ static void count_event(struct queue *q, const struct record_state *r) {
     case EVENT_EXPIRED:
     case EVENT_EDITED:
     case EVENT_PATCHED:
+    case EVENT_DEAD_LETTERED:
         break;
     }
 }
@@ -214,7 +229,16 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
     q->redriven = r->redriven;
     q->redriven_succeeded = r->redriven_succeeded;
     q->redriven_died = r->redriven_died;
+    bool lets_more = q->breaker != r->breaker && r->breaker != BREAKER_OPEN;
+    q->breaker = r->breaker;
+    q->breaker_at = r->breaker_at;
+    q->breaker_until = r->breaker_until;
+    q->breaker_opened = r->breaker_opened;
+    q->alone_claims = r->alone_claims;
+    queue_take_texts(q, r);
     take_pause(st, q, r);
+    if (lets_more && q->ready > 0)
+        queue_wake(st, q);
     bool was_dropping = q->dropping;
     q->dropping = r->dropping;
     if (!q->name)
@@ -254,6 +278,7 @@ static void take_letter(struct engine_state *st, uint32_t i, const struct letter
     l->group = m->group ? group_of_record(st, m->group, q)->place : 0;
     l->job = m->job;
     l->job_part = (uint8_t)m->job_part;
+    l->deliveries_before = m->deliveries_before;
     l->redrive_count = m->redrive_count;
     l->version = m->version;
     note_dead_seq(st, m);
@@ -267,7 +292,8 @@ static void take_image(struct engine_state *st, uint32_t i, const struct message
     s->updated_at = (uint64_t)m->updated_at & UPDATED_AT_MOST;
     s->deliveries = m->deliveries & LIMIT_DELIVERIES;
     bool plain = m->next_at == 0 && m->expires_at == 0 && m->retry_count == 0 &&
-                 m->first_failed_at == 0 && !m->has_letter;
+                 m->first_failed_at == 0 && !m->has_letter && !m->is_ordered && !m->is_alone &&
+                 !m->in_company;
     if (plain && !s->extra)
         return;
     struct extra *x = slot_need_extra(st, s);
@@ -277,8 +303,14 @@ static void take_image(struct engine_state *st, uint32_t i, const struct message
     x->retry_count = m->retry_count;
     x->reason = (uint8_t)m->reason;
     x->is_retry = m->is_retry;
+    x->is_alone = m->is_alone;
+    x->in_company = m->in_company;
     if (m->has_letter)
         take_letter(st, i, &m->letter);
+    if (m->is_ordered)
+        line_set(st, i, m->order_key, m->order_rank);
+    else
+        line_clear(st, i);
 }
 
 static void forget_story(struct engine_state *st, struct extra *x) {
@@ -295,6 +327,11 @@ static void count_message(struct engine_state *st, struct queue *q,
     case MESSAGE_ACCEPTED:
     case MESSAGE_COPIED:
         q->ledger.accepted++;
+        if (r->image.state == STATE_DEAD) { /* there was no room for it in its queue */
+            q->deaths_by[r->image.reason]++;
+            group_count_death(group_of_record(st, r->image.letter.group, q),
+                              r->image.letter.died_at, r->image.letter.version);
+        }
         break;
     case MESSAGE_IMPORTED:
         q->ledger.moved_in++;
@@ -327,6 +364,8 @@ void apply_message(struct engine_state *st, const struct record_message *r, uint
         i = slot_new(st, r->id);
     }
     struct slot *s = slot_at(st, i);
+    if (r->how == MESSAGE_MOVED)
+        line_clear(st, i); /* it stood in the other queue's */
     st->live_bytes += bytes - slot_record_bytes(s);
     s->queue = q->place;
     s->position8 = position / 8 & POSITION8_MOST;
@@ -385,6 +424,7 @@ void apply_state(struct engine_state *st, const struct record_state *r, uint64_t
         struct extra *x = extra_at(st, s->extra);
         if (!x->has_story)
             forget_story(st, x);
+        line_clear(st, i); /* for good */
         if (!x->has_story && x->idempotency_until == 0 && !x->letter)
             slot_drop_extra(st, s);
     }
@@ -493,7 +533,7 @@ enum err apply_record(struct engine_state *st, const struct log_record *r) {
             apply_engine(st, &engine, r->position, r->bytes);
         return e;
     case RECORD_QUEUE:
-        if ((e = record_queue_get(r->meta, &queue)) == OK)
+        if ((e = record_queue_get(r->meta, r->data, &queue)) == OK)
             apply_queue(st, &queue, r->position, r->bytes);
         return e;
     case RECORD_QUEUE_GONE:

@@ -30,6 +30,7 @@
 #include "base/timers.h"
 #include "engine/engine.h"
 #include "log/record.h"
+#include "model/rules.h"
 
 struct slot {
     uint64_t id : 53;
@@ -39,6 +40,8 @@ struct slot {
     uint64_t aside : 1;
     /* ready: redriven by a job that still counts on it: goes behind all others */
     uint64_t behind : 1;
+    uint64_t again : 1;       /* ready: a retry, in a queue with a budget for them */
+    uint64_t held : 1;        /* pending: waits behind the head of its key */
     uint64_t updated_at : 42; /* milliseconds since the epoch: until the year 2109 */
     uint64_t deliveries : 22;
     uint64_t position8 : 56; /* of its whole image in the log, / 8 */
@@ -61,10 +64,33 @@ struct extra {
     uint32_t history_bytes;
     uint32_t timer;  /* place in the heap */
     uint32_t letter; /* 0 = none */
+    uint32_t line;   /* its place in the line of its key, 0 = none */
     uint32_t next;   /* of the free ones */
     uint8_t retry_count, reason;
-    bool is_retry;
-    bool has_story; /* more happened than a claim and a success */
+    bool is_retry : 1;
+    bool has_story : 1; /* more happened than a claim and a success */
+    bool is_alone : 1;
+    bool in_company : 1;
+};
+
+/* A message of an ordered queue in the line of its key: while it is pending or in processing, and,
+ * where later ones are parked, while it is dead. Derived from the images. */
+struct line_place {
+    uint64_t key, rank; /* as in its image */
+    uint32_t slot;
+    uint32_t line;           /* 0 = it is in none now */
+    uint8_t counted_as;      /* enum state, as its line counts it; STATE_COUNT = not at all */
+    uint32_t before, behind; /* in the line; of the free ones: behind */
+};
+
+/* All messages of one key: the first is the head, the others wait. */
+struct line {
+    uint64_t key;
+    uint32_t queue;
+    uint32_t first, last;
+    uint64_t pending, processing; /* how many of them are */
+    bool is_parked;               /* the head is dead */
+    uint32_t next;                /* in the chain of the index, or of the free ones */
 };
 
 struct letter {
@@ -75,6 +101,7 @@ struct letter {
     uint32_t left, right; /* among the dead of its group, by (died_at, dead_seq); free ones: left */
     uint32_t group;       /* place, 0 = none */
     uint32_t job;         /* number */
+    uint32_t deliveries_before;
     uint16_t redrive_count;
     uint8_t version;
     uint8_t job_part;
@@ -89,6 +116,7 @@ enum set {
     SET_DEAD,
     SET_PARKED,
     SET_DISCARDED,
+    SET_HELD, /* pending, behind the head of its key */
     SET_COUNT,
 };
 
@@ -132,6 +160,17 @@ struct job {
     int64_t due_ns;        /* rate: when the next letter is due, nanoseconds since the epoch */
 };
 
+/* What a queue's guards have seen lately. Not durable: after a restart they look anew. */
+#define GUARD_BUCKETS 16
+struct guard {
+    /* outcomes of the breaker's window, claims and retries of the budget's, by time */
+    int64_t outcome_at[GUARD_BUCKETS], claim_at[GUARD_BUCKETS];
+    uint32_t succeeded[GUARD_BUCKETS], failed[GUARD_BUCKETS];
+    uint32_t claims[GUARD_BUCKETS], retries[GUARD_BUCKETS];
+    uint32_t probes_out, probes_good; /* half open */
+    uint64_t durations[32];           /* of attempts: 2^n milliseconds, since the start */
+};
+
 /* A worker version that asked for work lately. */
 struct claimer {
     int64_t at; /* 0 = unused */
@@ -157,19 +196,29 @@ struct queue {
     int64_t paused_at;
     char *pause_texts; /* by, then reason */
     size_t paused_by_bytes, pause_reason_bytes;
-    uint64_t dead_by[REASON_COUNT]; /* now */
-    uint32_t first_group;           /* place */
-    struct claimer *claimers;       /* CLAIMERS, or NULL */
-    int64_t claimed_at;             /* since the start */
+    struct policy_texts texts; /* in texts_memory */
+    char *texts_memory;
+    struct rules *rules;
+    enum breaker_state breaker;
+    int64_t breaker_at, breaker_until;
+    uint64_t breaker_opened;
+    struct span breaker_cause; /* in texts_memory */
+    uint64_t alone_claims;
+    uint64_t held, parked, parked_keys; /* pending behind a head; of them, behind a dead one */
+    struct guard *guard;                /* what was seen lately; not durable; NULL = nothing */
+    uint64_t dead_by[REASON_COUNT];     /* now */
+    uint32_t first_group;               /* place */
+    struct claimer *claimers;           /* CLAIMERS, or NULL */
+    int64_t claimed_at;                 /* since the start */
     uint64_t count[STATE_COUNT];
-    uint64_t ready;
+    uint64_t ready, ready_again; /* ready_again: of them, in the lines of retries */
     uint64_t bytes[STATE_COUNT]; /* of payloads */
     uint32_t sets[SET_COUNT];
     uint32_t timer; /* retention and idempotency: when upkeep is due */
     /* Retention walks over the succeeded messages now and then: */
-    int64_t trim_at;                   /* when the next walk begins, or goes on */
-    uint64_t trim_after;               /* the id it has reached */
-    int64_t trim_next_at;              /* the earliest end of retention among those it left */
+    int64_t trim_at;      /* when the next walk begins, or goes on */
+    uint64_t trim_after;  /* the id it has reached */
+    int64_t trim_next_at; /* the earliest end of retention among those it left */
     /* The same over the dead letters, group by group, each by (died_at, dead_seq): */
     int64_t dead_trim_at;      /* when a dead letter's retention may be over */
     int64_t dead_trim_next_at; /* the earliest end of retention among those it left */
@@ -218,6 +267,12 @@ struct engine_state {
     uint32_t *free_groups;
     uint32_t free_group_count, free_group_cap;
     struct hash_index groups_by_number, groups_by_key;
+
+    struct line_place **line_place_pages;
+    uint32_t line_place_count, free_line_place;
+    struct line *lines;
+    uint32_t line_count, line_cap, free_line;
+    struct hash_index lines_by_key;
 
     struct job **jobs; /* by number */
     uint32_t job_count, job_cap;
@@ -297,8 +352,8 @@ struct message_image slot_image(const struct engine_state *st, const struct slot
 
 /* -- the dead of a cause group (dead.c), by (died_at, dead_seq) -------------------------------- */
 
-void dead_add(struct engine_state *st, struct group *g, uint32_t letter);
-void dead_remove(struct engine_state *st, struct group *g, uint32_t letter);
+void dead_add(struct engine_state *st, struct group *g, uint32_t i);
+void dead_remove(struct engine_state *st, struct group *g, uint32_t i);
 uint32_t dead_first(const struct engine_state *st, const struct group *g);
 uint32_t dead_last(const struct engine_state *st, const struct group *g);
 /* The nearest above, or below, a place; 0 = none. */
@@ -348,7 +403,8 @@ uint32_t set_first(const struct engine_state *st, const struct queue *q, enum se
 uint32_t set_after(const struct engine_state *st, const struct queue *q, enum set set,
                    unsigned line, uint64_t id);
 /* In SET_READY: 0 goes first; those behind come after all others, each by falling priority. */
-#define LINES (2 * (PRIORITY_MAX + 1))
+#define LINES (3 * (PRIORITY_MAX + 1))
+#define LINE_OF_RETRIES (PRIORITY_MAX + 1)
 unsigned slot_line(const struct slot *s);
 
 /* -- where a slot belongs (place.c): counts, sets and timers following its image ------------- */
@@ -363,12 +419,30 @@ void queue_plan_upkeep(struct engine_state *st, struct queue *q);
 /* A letter that died at that time is there: retention may be due for it. */
 void queue_plan_dead(struct queue *q, int64_t died_at);
 
+/* -- lines of keys (lines.c): which of an ordered queue's messages may go ---------------------- */
+
+/* By its image, which says whether and where it stands; after slot_attach or before slot_free. May
+ * hold or let go others of its key. */
+void line_follow(struct engine_state *st, uint32_t slot);
+/* True when the slot has to wait behind another: asked while it is attached. */
+bool line_holds(const struct engine_state *st, const struct slot *s);
+void line_set(struct engine_state *st, uint32_t slot, uint64_t key, uint64_t rank);
+void line_clear(struct engine_state *st, uint32_t slot); /* it leaves its key for good */
+struct line_place *slot_line_place(const struct engine_state *st,
+                                   const struct slot *s);                        /* or NULL */
+const struct line *line_of(const struct engine_state *st, const struct slot *s); /* or NULL */
+void lines_release(struct engine_state *st);
+/* Held, or let go: moves the slot between sets. */
+void slot_set_held(struct engine_state *st, uint32_t i, bool held);
+
 /* -- queues (queue_table.c) ------------------------------------------------------------------ */
 
 struct queue *queue_at(const struct engine_state *st, uint32_t place);
 struct queue *queue_by_number(const struct engine_state *st, uint64_t number);
 struct queue *queue_by_name(const struct engine_state *st, struct span name);
 struct queue *queue_new(struct engine_state *st, uint64_t number); /* nameless */
+/* Copies its texts and compiles its rules. */
+void queue_take_texts(struct queue *q, const struct record_queue *r);
 /* The queue a record speaks of. While the log is read its image may still be to come: it is
  * nameless until then. */
 struct queue *queue_of_record(struct engine_state *st, uint64_t number);

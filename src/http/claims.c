@@ -19,15 +19,23 @@ static void put_messages(struct http *h, struct reply *r, struct span queue, con
     }
 }
 
-/* Where there was nothing to claim, whether that is because the queue is paused. */
-static void put_paused(struct http *h, struct reply *r, struct span queue) {
+/* Where there was nothing to claim, whether that is because the queue is paused or its breaker not
+ * closed. */
+static void put_brakes(struct http *h, struct reply *r, struct span queue) {
     struct queue_view q;
-    if (engine_queue_brief(h->server->engine, queue, &q) != OK || q.paused_at == 0)
+    if (engine_queue_brief(h->server->engine, queue, &q) != OK)
         return;
-    buf_add_str(r->body, ",\"paused\":");
     struct json_writer w;
     json_writer_init(&w, r->body);
-    view_paused(&q, &w);
+    if (q.paused_at != 0) {
+        buf_add_str(r->body, ",\"paused\":");
+        view_paused(&q, &w);
+    }
+    json_writer_init(&w, r->body);
+    if (q.breaker != BREAKER_CLOSED) {
+        buf_add_str(r->body, ",\"breaker\":");
+        view_breaker(&q, &w);
+    }
 }
 
 void claim_reply(struct http *h, struct reply *r, struct span queue, enum claim_shape shape,
@@ -50,7 +58,7 @@ void claim_reply(struct http *h, struct reply *r, struct span queue, enum claim_
         break;
     }
     if (n == 0)
-        put_paused(h, r, queue);
+        put_brakes(h, r, queue);
     buf_add_byte(r->body, '}');
 }
 

@@ -23,6 +23,7 @@ struct http *http_new(struct server *s) {
     buf_init(&h->body, CONN_OUT_MAX - 1024 * 1024);
     buf_init(&h->scratch, LIMIT_HEAD);
     buf_init(&h->name, LIMIT_HEAD);
+    buf_init(&h->policy, SIZE_MAX);
     enqueue_body_init(&h->enqueue, s->limits.body_bytes_max);
     return h;
 }
@@ -33,6 +34,7 @@ void http_free(struct http *h) {
     buf_release(&h->body);
     buf_release(&h->scratch);
     buf_release(&h->name);
+    buf_release(&h->policy);
     enqueue_body_release(&h->enqueue);
     free(h);
 }

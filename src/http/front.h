@@ -26,6 +26,7 @@ struct http {
     struct buf body;    /* of its reply */
     struct buf scratch; /* its query, decoded */
     struct buf name;    /* its queue or key, decoded */
+    struct buf policy;  /* texts of the policy in it */
     struct field_errors errors;
     struct enqueue_body enqueue;
     struct settle_body settle;
@@ -67,8 +68,9 @@ bool call_body(struct call *c, bool is_required, struct json **ret_json);
  * are none. */
 bool call_is_valid(struct call *c);
 
-/* Replies with a message of the queue of the path as it is now; `flags` are those of view.h. */
-void call_show(struct call *c, uint64_t id, unsigned flags);
+/* Replies with a message as it is now. It may have moved on from the queue of the path, to the target
+ * of its dead letters. */
+void call_show(struct call *c, uint64_t id);
 /* Replies with the error of a verb on the message of the path; in a wrong state it says in which. */
 void call_refuse_verb(struct call *c, enum err e);
 /* Parses a filter; NULL when it is ill-formed, with an error on `field` that says where. The caller
@@ -136,9 +138,14 @@ void handle_purge(struct call *c);
 /* audit.c */
 void handle_audit(struct call *c);
 
+/* doctor.c */
+void handle_doctor(struct call *c);
+
 /* queues.c */
 void handle_queue_pause(struct call *c);
 void handle_queue_resume(struct call *c);
+void handle_alerts_snooze(struct call *c);
+void handle_classify(struct call *c);
 void handle_queues(struct call *c);
 void handle_queue(struct call *c);
 void handle_queue_put(struct call *c);

@@ -23,6 +23,8 @@ void handle_root(struct call *c) {
     json_put_str(&w, "/discards");
     json_name(&w, "audit");
     json_put_str(&w, "/audit");
+    json_name(&w, "doctor");
+    json_put_str(&w, "/doctor");
     json_name(&w, "openapi");
     json_put_str(&w, "/openapi.json");
     json_name(&w, "metrics");

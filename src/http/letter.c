@@ -63,7 +63,7 @@ static void refuse(struct call *c, enum err e, const struct verb *verb) {
 
 static void reply_to(struct call *c, enum err e, const struct verb *verb) {
     if (e == OK)
-        call_show(c, c->id, 0);
+        call_show(c, c->id);
     else
         refuse(c, e, verb);
 }
@@ -124,7 +124,7 @@ static void edit(struct call *c, const struct edit_body *b) {
         refuse(c, e, &editing);
         return;
     }
-    call_show(c, id, 0);
+    call_show(c, id);
     c->reply.status = 201;
 }
 

@@ -12,11 +12,11 @@ static void reply_view(struct call *c, const struct message_view *m, unsigned fl
     view_message(m, flags, c->now, &w);
 }
 
-void call_show(struct call *c, uint64_t id, unsigned flags) {
+void call_show(struct call *c, uint64_t id) {
     struct message_view m;
-    enum err e = engine_message(call_engine(c), c->queue, id, &m);
+    enum err e = engine_letter(call_engine(c), id, &m);
     if (e == OK)
-        reply_view(c, &m, flags);
+        reply_view(c, &m, 0);
     else
         reply_error(&c->reply, e);
 }
@@ -62,7 +62,7 @@ static void enqueue(struct call *c, const struct enqueue_body *body) {
         reply_batch(c, h->enqueued, body->count);
     } else {
         c->reply.status = h->enqueued[0].duplicate ? 200 : 201;
-        call_show(c, h->enqueued[0].id, 0);
+        call_show(c, h->enqueued[0].id);
     }
 }
 
@@ -75,7 +75,7 @@ static void forgive_repeated(struct call *c) {
     if (engine_key_find(call_engine(c), c->now, c->queue, key, &id) != OK)
         return;
     reply_init(&c->reply, c->reply.body);
-    call_show(c, id, 0);
+    call_show(c, id);
 }
 
 void handle_enqueue(struct call *c) {
@@ -112,7 +112,12 @@ void handle_enqueue(struct call *c) {
 /* -- reading --------------------------------------------------------------------------------- */
 
 void handle_message(struct call *c) {
-    call_show(c, c->id, VIEW_DETAIL);
+    struct message_view m;
+    enum err e = engine_message(call_engine(c), c->queue, c->id, &m);
+    if (e == OK)
+        reply_view(c, &m, VIEW_DETAIL);
+    else
+        reply_error(&c->reply, e);
 }
 
 void handle_any_message(struct call *c) {
@@ -162,11 +167,10 @@ static int read_status(struct span value, struct field_errors *errors) {
     if (value.p == NULL)
         return -1;
     int state = state_parse(value);
-    if (state == STATE_PENDING || state == STATE_PROCESSING || state == STATE_SUCCEEDED ||
-        state == STATE_DEAD || state == STATE_DISCARDED)
+    if (state >= 0)
         return state;
     field_error_add(errors, "", "status", "out_of_range",
-                    "must be one of pending, processing, succeeded, dead, discarded");
+                    "must be one of pending, processing, parked, succeeded, dead, discarded");
     return -1;
 }
 

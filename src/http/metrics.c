@@ -18,6 +18,7 @@ enum { QUEUES_SHOWN_MAX = 5000, NAMES_BYTES_MAX = 1024 * 1024 };
 struct numbers {
     size_t name_at, name_bytes; /* in `names`, escaped */
     struct queue_view view;     /* its texts are not for use: they are the engine's */
+    int64_t keep_dead_ms;
     bool holds;
 };
 
@@ -70,6 +71,7 @@ static bool copy_queue(void *ctx, const struct queue_view *q) {
     *n = (struct numbers){
         .name_at = m->names.n,
         .view = *q,
+        .keep_dead_ms = q->policy->keep_dead_ms,
         .holds = queue_view_holds(q),
     };
     add_escaped(&m->names, q->name);
@@ -140,6 +142,15 @@ static void put_outcomes(const struct metrics *m, const char *name) {
 }
 
 /* Left out for a queue whose letters stay. */
+static void put_retention(const struct metrics *m, const char *name) {
+    for (size_t i = 0; i < m->count; i++) {
+        if (m->queues[i].keep_dead_ms != 0)
+            put_sample(m, name, &m->queues[i], NULL, NULL,
+                       (uint64_t)m->queues[i].keep_dead_ms / 1000);
+    }
+}
+
+/* The same. */
 static void put_min_ttl(const struct metrics *m, const char *name) {
     for (size_t i = 0; i < m->count; i++) {
         int64_t expiry = m->queues[i].view.soonest_expiry;
@@ -162,6 +173,9 @@ static void put_dead(const struct metrics *m) {
     name = "nixie_dead_min_ttl_seconds";
     put_head(m->out, name, "gauge", "Time until retention discards the next dead letter.");
     put_min_ttl(m, name);
+    name = "nixie_dead_retention_seconds";
+    put_head(m->out, name, "gauge", "How long retention keeps a dead letter.");
+    put_retention(m, name);
 }
 
 /* -- one series a queue ---------------------------------------------------------------------- */
@@ -185,6 +199,12 @@ enum series {
     SERIES_REDRIVEN,
     SERIES_DEAD_OLDEST,
     SERIES_GROUPS,
+    SERIES_HELD,
+    SERIES_KEYS_PARKED,
+    SERIES_ALONE,
+    SERIES_BREAKER,
+    SERIES_BREAKER_OPENED,
+    SERIES_CONSUMERS,
     SERIES_COUNT,
 };
 
@@ -227,6 +247,18 @@ static uint64_t series_value(enum series series, const struct numbers *n, int64_
         return age_s(q->oldest_death_at, now);
     case SERIES_GROUPS:
         return q->groups;
+    case SERIES_HELD:
+        return q->held;
+    case SERIES_KEYS_PARKED:
+        return q->parked_keys;
+    case SERIES_ALONE:
+        return q->alone_claims;
+    case SERIES_BREAKER:
+        return (uint64_t)q->breaker;
+    case SERIES_BREAKER_OPENED:
+        return q->breaker_opened;
+    case SERIES_CONSUMERS:
+        return q->waiting;
     case SERIES_COUNT:
         break;
     }
@@ -271,6 +303,17 @@ static void put_queues(const struct metrics *m) {
                                 "Time since the oldest death among the dead letters, 0 when there "
                                 "is none."},
         [SERIES_GROUPS] = {"nixie_dead_groups", "gauge", "Cause groups that have letters."},
+        [SERIES_HELD] = {"nixie_queue_held", "gauge",
+                         "Pending messages that wait behind the head of their key."},
+        [SERIES_KEYS_PARKED] = {"nixie_keys_parked", "gauge",
+                                "Keys that wait for a decision about their dead head."},
+        [SERIES_ALONE] = {"nixie_alone_claims_total", "counter",
+                          "Messages handed out alone, because they may have ended their worker."},
+        [SERIES_BREAKER] = {"nixie_queue_breaker_state", "gauge", "0 closed, 1 open, 2 half open."},
+        [SERIES_BREAKER_OPENED] = {"nixie_breaker_opened_total", "counter",
+                                   "Times that the breaker opened."},
+        [SERIES_CONSUMERS] = {"nixie_queue_consumers", "gauge",
+                              "Claims that wait for a message now."},
     };
     put_states(m);
     put_dead(m);
@@ -312,9 +355,13 @@ static void put_deleted(struct buf *out, const struct ledger *deleted) {
             "Messages that a redrive moved from queues that were deleted.", deleted->moved_out);
 }
 
-static void put_log(struct buf *out, const struct log *log, const struct engine_stats *engine) {
+static void put_log(struct buf *out, const struct server *s, const struct engine_stats *engine) {
+    const struct log *log = s->log;
     const struct log_stats stats = log_stats(log);
     put_one(out, "nixie_log_bytes", "gauge", "What the log takes on disk.", log_bytes(log));
+    put_one(out, "nixie_log_capacity_bytes", "gauge",
+            "What the log may take: it and what is free beside it, or --data-max-bytes.",
+            server_capacity_bytes(s));
     put_one(out, "nixie_log_live_bytes", "gauge", "What of it is still needed.",
             engine->live_bytes);
     put_one(out, "nixie_log_cleaned_bytes_total", "counter", "Bytes carried forward by cleaning.",
@@ -371,7 +418,7 @@ void handle_metrics(struct call *c) {
     put_one(out, "nixie_resident_memory_bytes", "gauge", "Memory of the process.",
             resident_bytes());
     put_http(out, c->http);
-    put_log(out, c->server->log, &stats);
+    put_log(out, c->server, &stats);
     put_engine(out, &stats);
     put_deleted(out, &stats.deleted);
     put_one(out, "nixie_queues_not_shown", "gauge", "Queues without series of their own here.",

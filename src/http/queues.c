@@ -2,6 +2,8 @@
 #include "http/query.h"
 #include "http/view.h"
 
+#include "server/alerts.h"
+
 #include <inttypes.h>
 
 static void reply_queue(struct call *c, unsigned status) {
@@ -14,7 +16,7 @@ static void reply_queue(struct call *c, unsigned status) {
     c->reply.status = status;
     struct json_writer w;
     json_writer_init(&w, c->reply.body);
-    view_queue(&q, &w);
+    view_queue(&q, alerts_snoozed_until(c->server->alerts, c->queue, c->now), &w);
 }
 
 void handle_queue(struct call *c) {
@@ -38,17 +40,26 @@ void handle_queue_put(struct call *c) {
     struct json *json;
     if (!call_body(c, false, &json))
         return;
-    struct policy policy = policy_from_json(json, &c->http->errors);
-    json_free(json);
+    struct policy_texts texts;
+    struct policy policy = policy_from_json(json, &c->http->errors, &c->http->policy, &texts);
+    if (c->http->errors.count == 0)
+        alerts_check_urls(c->server->alerts, texts.alerts, &c->http->errors);
     struct act act;
-    if (!read_act(c, NULL, &act, NULL))
-        return;
-    bool is_created = false;
-    enum err e = engine_queue_put(call_engine(c), c->now, c->queue, &policy, &act, &is_created);
-    if (e == OK)
-        reply_queue(c, is_created ? 201 : 200);
-    else
-        reply_error(&c->reply, e);
+    if (read_act(c, NULL, &act, NULL)) {
+        bool is_created = false;
+        enum err e =
+            engine_queue_put(call_engine(c), c->now, c->queue, &policy, &texts, &act, &is_created);
+        if (e == OK) {
+            alerts_note(c->server->alerts, c->queue, c->now);
+            reply_queue(c, is_created ? 201 : 200);
+        } else if (e == ERR_NOT_EMPTY) {
+            reply_problem(&c->reply, 409, "the queue is not empty",
+                          "its order can be changed only while it holds no message");
+        } else {
+            reply_error(&c->reply, e);
+        }
+    }
+    json_free(json);
 }
 
 static void pause_queue(struct call *c, bool paused) {
@@ -78,6 +89,32 @@ void handle_queue_pause(struct call *c) {
 
 void handle_queue_resume(struct call *c) {
     pause_queue(c, false);
+}
+
+void handle_alerts_snooze(struct call *c) {
+    static const char *const names[] = {"seconds", NULL};
+    struct json *json;
+    if (!call_body(c, true, &json))
+        return;
+    struct field_errors *errors = &c->http->errors;
+    const struct fields f = {.object = json, .prefix = "", .errors = errors};
+    int64_t seconds = field_int(&f, "seconds", 0, ALERTS_SNOOZE_SECONDS, -1);
+    fields_known(&f, names);
+    if (!json_is(json, JSON_OBJECT))
+        field_error_add(errors, "", "body", "wrong_type", "must be an object");
+    else if (seconds < 0 && errors->count == 0)
+        field_error_add(errors, "", "seconds", "required", "is required");
+    json_free(json);
+    struct queue_view q;
+    if (!call_is_valid(c))
+        return;
+    enum err e = engine_queue_brief(call_engine(c), c->queue, &q);
+    if (e != OK)
+        reply_error(&c->reply, e);
+    else if (alerts_snooze(c->server->alerts, c->queue, c->now + 1000 * seconds))
+        reply_queue(c, 200);
+    else
+        reply_problem(&c->reply, 409, "no alerts", "the queue's policy has no alerts");
 }
 
 static void reply_not_empty(struct call *c) {
@@ -114,13 +151,15 @@ void handle_queue_delete(struct call *c) {
 /* -- all of them ----------------------------------------------------------------------------- */
 
 struct queue_page {
+    const struct call *call;
     struct json_writer w;
     uint64_t count, limit;
 };
 
 static bool put_queue(void *ctx, const struct queue_view *q) {
     struct queue_page *page = ctx;
-    view_queue(q, &page->w);
+    const struct call *c = page->call;
+    view_queue(q, alerts_snoozed_until(c->server->alerts, q->name, c->now), &page->w);
     return ++page->count < page->limit;
 }
 
@@ -130,7 +169,7 @@ void handle_queues(struct call *c) {
     struct field_errors *errors = &c->http->errors;
     query_read(c->request->query, names, values, &c->http->scratch, errors);
     struct queue_page page = {
-        .limit = parameter_number(values[0], "limit", 1, LIMIT_BATCH, 100, errors)};
+        .call = c, .limit = parameter_number(values[0], "limit", 1, LIMIT_BATCH, 100, errors)};
     if (!call_is_valid(c))
         return;
 

@@ -91,6 +91,11 @@ struct problem problem_of(enum err e) {
         return problem(409, "redrive limit",
                        "the message was sent again as often as its queue's redrive_limit allows; "
                        "force sends it all the same");
+    case ERR_TARGET_CYCLE:
+        return problem(409, "targets form a cycle",
+                       "dead letters of the queue would come back to it by the targets of others");
+    case ERR_TARGET_REFUSED:
+        return problem(409, "target refused", "the target's allow_from does not name this queue");
     case ERR_EDITED:
         return problem(409, "edited",
                        "an edited copy was sent in the message's place; force sends it all the "

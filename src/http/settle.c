@@ -12,7 +12,7 @@ static void settle_one(struct call *c, enum settle_action action) {
         if (e == OK)
             e = result;
         if (e == OK)
-            call_show(c, c->id, 0);
+            call_show(c, c->id);
         else
             call_refuse_verb(c, e);
     }
@@ -54,7 +54,7 @@ static enum state state_after(struct call *c, const struct settle *s) {
     }
     enum state state;
     enum err e = engine_message_state(call_engine(c), c->queue, s->id, &state);
-    return e == OK ? state : STATE_DISCARDED;
+    return e == OK ? state : STATE_DEAD; /* it died, and moved on to its queue's target */
 }
 
 /* {"results":[...], without its end */

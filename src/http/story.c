@@ -51,6 +51,7 @@ static bool is_act(enum event e) {
     case EVENT_LEASE_EXPIRED:
     case EVENT_RELEASED:
     case EVENT_EXPIRED:
+    case EVENT_DEAD_LETTERED:
     case EVENT_SUCCEEDED:
         return false;
     }

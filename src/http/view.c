@@ -234,11 +234,26 @@ void view_paused(const struct queue_view *q, struct json_writer *w) {
     json_end(w, '}');
 }
 
+void view_breaker(const struct queue_view *q, struct json_writer *w) {
+    if (q->breaker_opened == 0) {
+        json_put_null(w);
+        return;
+    }
+    json_begin(w, '{');
+    view_text(w, "state", span_str(breaker_state_name(q->breaker)));
+    view_time(w, "since", q->breaker_at);
+    view_time_or_null(w, "until", q->breaker_until);
+    view_text_or_null(w, "cause", q->breaker_cause);
+    view_number(w, "opened_total", q->breaker_opened);
+    json_end(w, '}');
+}
+
 static void put_counts(struct json_writer *w, const struct queue_view *q) {
     json_name(w, "counts");
     json_begin(w, '{');
     view_number(w, "pending", q->count[STATE_PENDING]);
     view_number(w, "ready", q->ready);
+    view_number(w, "held", q->held);
     view_number(w, "processing", q->count[STATE_PROCESSING]);
     view_number(w, "parked", q->count[STATE_PARKED]);
     view_number(w, "dead", q->count[STATE_DEAD]);
@@ -259,6 +274,7 @@ static void put_letters(struct json_writer *w, const struct queue_view *q) {
     view_time_or_null(w, "oldest_death", q->oldest_death_at);
     view_time_or_null(w, "soonest_expiry", q->soonest_expiry);
     view_number(w, "expired_total", q->ledger.expired);
+    view_number(w, "deaths_total", q->deaths);
 }
 
 static void put_conservation(struct json_writer *w, const struct queue_view *q) {
@@ -278,16 +294,22 @@ static void put_conservation(struct json_writer *w, const struct queue_view *q) 
     json_end(w, '}');
 }
 
-void view_queue(const struct queue_view *q, struct json_writer *w) {
+void view_queue(const struct queue_view *q, int64_t snoozed_until, struct json_writer *w) {
     json_begin(w, '{');
     view_text(w, "queue", q->name);
     view_time(w, "created_at", q->created_at);
     json_name(w, "policy");
-    policy_to_json(q->policy, w);
+    policy_to_json(q->policy, q->texts, w);
     put_counts(w, q);
     put_letters(w, q);
+    json_name(w, "breaker");
+    view_breaker(q, w);
+    view_number(w, "parked_keys", q->parked_keys);
+    view_number(w, "alone_claims", q->alone_claims);
     json_name(w, "paused");
     view_paused(q, w);
+    view_time_or_null(w, "alerts_snoozed_until", snoozed_until);
+    view_number(w, "consumers", q->waiting);
     view_number(w, "bytes", q->bytes);
     put_conservation(w, q);
     json_end(w, '}');

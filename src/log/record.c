@@ -51,6 +51,17 @@ static void policy_put(struct out *o, const struct policy *p) {
     put64(o, p->keep_succeeded_max);
     put_time(o, p->keep_dead_ms);
     put16(o, p->redrive_limit);
+    put32(o, p->deliveries_max);
+    put32(o, p->retry_budget_ppm);
+    put8(o, p->overflow);
+    put8(o, p->order);
+    put16(o, p->target_reasons);
+    put8(o, p->breaker.is_on);
+    put32(o, p->breaker.share_ppm);
+    put32(o, p->breaker.outcomes_min);
+    put32(o, p->breaker.probes);
+    put_time(o, p->breaker.window_ms);
+    put_time(o, p->breaker.open_ms);
 }
 
 static struct policy policy_get(struct in *in) {
@@ -74,11 +85,30 @@ static struct policy policy_get(struct in *in) {
     p.keep_succeeded_max = get64(in);
     p.keep_dead_ms = get_time(in);
     p.redrive_limit = get16(in);
+    p.deliveries_max = get32(in);
+    p.retry_budget_ppm = get32(in);
+    p.overflow = get_up_to(in, OVERFLOW_DEAD);
+    p.order = get_up_to(in, ORDER_PARK);
+    p.target_reasons = get16(in);
+    p.breaker.is_on = get_up_to(in, 1);
+    p.breaker.share_ppm = get32(in);
+    p.breaker.outcomes_min = get32(in);
+    p.breaker.probes = get32(in);
+    p.breaker.window_ms = get_time(in);
+    p.breaker.open_ms = get_time(in);
     return p;
 }
 
 /* What most messages do not have is left out of their images. */
-enum { HAS_RETRY = 1, HAS_FAILED = 2, HAS_LETTER = 4, HAS_ALL = 7 };
+enum {
+    HAS_RETRY = 1,
+    HAS_FAILED = 2,
+    HAS_LETTER = 4,
+    HAS_ORDER = 8,
+    IS_ALONE = 16,
+    IN_COMPANY = 32,
+    HAS_ALL = 63
+};
 
 static void letter_put(struct out *o, const struct letter_image *l) {
     put_time(o, l->died_at);
@@ -87,6 +117,7 @@ static void letter_put(struct out *o, const struct letter_image *l) {
     put32(o, l->group);
     put32(o, l->job);
     put8(o, l->job_part);
+    put32(o, l->deliveries_before);
     put16(o, l->redrive_count);
     put8(o, l->version);
 }
@@ -99,6 +130,7 @@ static struct letter_image letter_get(struct in *in) {
     l.group = get32(in);
     l.job = get32(in);
     l.job_part = get_up_to(in, JOB_PART_OPEN);
+    l.deliveries_before = get32(in);
     l.redrive_count = get16(in);
     l.version = get8(in);
     return l;
@@ -111,13 +143,18 @@ static void image_put(struct out *o, const struct message_image *m) {
     put8(o, m->max_retries);
     put8(o, m->priority);
     put8(o, (m->is_retry ? HAS_RETRY : 0U) | (m->first_failed_at ? HAS_FAILED : 0U) |
-                (m->has_letter ? HAS_LETTER : 0U));
+                (m->has_letter ? HAS_LETTER : 0U) | (m->is_ordered ? HAS_ORDER : 0U) |
+                (m->is_alone ? IS_ALONE : 0U) | (m->in_company ? IN_COMPANY : 0U));
     put32(o, m->deliveries);
     put_time(o, m->updated_at);
     put_time(o, m->next_at);
     put_time(o, m->expires_at);
     if (m->first_failed_at)
         put_time(o, m->first_failed_at);
+    if (m->is_ordered) {
+        put64(o, m->order_key);
+        put64(o, m->order_rank);
+    }
     if (m->has_letter)
         letter_put(o, &m->letter);
 }
@@ -132,12 +169,19 @@ static struct message_image image_get(struct in *in) {
     unsigned has = get_up_to(in, HAS_ALL);
     m.is_retry = (has & HAS_RETRY) != 0;
     m.has_letter = (has & HAS_LETTER) != 0;
+    m.is_ordered = (has & HAS_ORDER) != 0;
+    m.is_alone = (has & IS_ALONE) != 0;
+    m.in_company = (has & IN_COMPANY) != 0;
     m.deliveries = get32(in);
     m.updated_at = get_time(in);
     m.next_at = get_time(in);
     m.expires_at = get_time(in);
     if (has & HAS_FAILED)
         m.first_failed_at = get_time(in);
+    if (m.is_ordered) {
+        m.order_key = get64(in);
+        m.order_rank = get64(in);
+    }
     if (m.has_letter)
         m.letter = letter_get(in);
     /* What died has a cause. */
@@ -229,12 +273,26 @@ size_t record_queue_put(uint8_t meta[static RECORD_META_MAX], const struct recor
     put_text(&o, r->paused_by);
     put_text(&o, r->pause_reason);
     put_text(&o, r->name);
+    put8(&o, r->breaker);
+    put_time(&o, r->breaker_at);
+    put_time(&o, r->breaker_until);
+    put64(&o, r->breaker_opened);
+    put64(&o, r->alone_claims);
+    struct span texts[QUEUE_SPANS];
+    record_queue_spans(r, texts);
+    for (int i = 0; i < QUEUE_SPANS; i++)
+        put16(&o, texts[i].n);
     policy_put(&o, &r->policy);
     assert(o.n <= RECORD_META_MAX);
     return o.n;
 }
 
-enum err record_queue_get(struct span meta, struct record_queue *ret) {
+void record_queue_spans(const struct record_queue *r, struct span ret[static QUEUE_SPANS]) {
+    policy_texts_spans(&r->texts, ret);
+    ret[POLICY_TEXTS] = r->breaker_cause;
+}
+
+enum err record_queue_get(struct span meta, struct span data, struct record_queue *ret) {
     struct in in = {.left = meta};
     struct record_queue r = {0};
     r.queue = get64(&in);
@@ -252,9 +310,22 @@ enum err record_queue_get(struct span meta, struct record_queue *ret) {
     r.paused_by = get_text(&in);
     r.pause_reason = get_text(&in);
     r.name = get_text(&in);
+    r.breaker = get_up_to(&in, BREAKER_HALF_OPEN);
+    r.breaker_at = get_time(&in);
+    r.breaker_until = get_time(&in);
+    r.breaker_opened = get64(&in);
+    r.alone_claims = get64(&in);
+    size_t n[QUEUE_SPANS];
+    struct span texts[QUEUE_SPANS];
+    for (int i = 0; i < QUEUE_SPANS; i++)
+        n[i] = get16(&in);
+    for (int i = 0; i < QUEUE_SPANS; i++)
+        texts[i] = get_data(&in, &data, n[i]);
+    r.texts = policy_texts_of(texts);
+    r.breaker_cause = texts[POLICY_TEXTS];
     r.policy = policy_get(&in);
     *ret = r;
-    return r.name.n == 0 ? ERR_CORRUPT : done(&in, no_data);
+    return r.name.n == 0 ? ERR_CORRUPT : done(&in, data);
 }
 
 size_t record_queue_gone_put(uint8_t meta[static RECORD_META_MAX],
@@ -288,6 +359,7 @@ size_t record_message_put(uint8_t meta[static RECORD_META_MAX], const struct rec
         put64(&o, r->idempotency_hash.hi);
     }
     put64(&o, r->parent_id);
+    put8(&o, (unsigned)r->trail.n);
     put8(&o, (unsigned)r->origin.n);
     put32(&o, r->headers.n);
     put8(&o, (unsigned)r->key.n);
@@ -312,8 +384,9 @@ enum err record_message_get(struct span meta, struct span data, struct record_me
         r.idempotency_hash.hi = get64(&in);
     }
     r.parent_id = get64(&in);
-    size_t origin = get8(&in), headers = get32(&in), key = get8(&in);
+    size_t trail = get8(&in), origin = get8(&in), headers = get32(&in), key = get8(&in);
     size_t payload = get32(&in);
+    r.trail = get_data(&in, &data, trail);
     r.origin = get_data(&in, &data, origin);
     r.headers = get_data(&in, &data, headers);
     r.key = get_data(&in, &data, key);
@@ -323,10 +396,11 @@ enum err record_message_get(struct span meta, struct span data, struct record_me
 }
 
 void record_message_spans(const struct record_message *r, struct span ret[static MESSAGE_SPANS]) {
-    ret[0] = r->origin;
-    ret[1] = r->headers;
-    ret[2] = r->key;
-    ret[3] = r->payload;
+    ret[0] = r->trail;
+    ret[1] = r->origin;
+    ret[2] = r->headers;
+    ret[3] = r->key;
+    ret[4] = r->payload;
 }
 
 size_t record_state_put(uint8_t meta[static RECORD_META_MAX], const struct record_state *r) {
@@ -419,4 +493,29 @@ enum err record_cleaned_get(struct span meta, uint64_t *ret_segment) {
     struct in in = {.left = meta};
     *ret_segment = get64(&in);
     return done(&in, no_data);
+}
+
+/* -- trails ---------------------------------------------------------------------------------- */
+
+bool trail_add(struct span trail, uint64_t queue, enum reason reason,
+               uint8_t ret[static TRAIL_MAX * TRAIL_ENTRY_BYTES], size_t *ret_bytes) {
+    if (trail.n >= TRAIL_MAX * TRAIL_ENTRY_BYTES)
+        return false;
+    if (trail.n)
+        memcpy(ret, trail.p, trail.n);
+    le_put64(ret + trail.n, queue);
+    ret[trail.n + 8] = (uint8_t)reason;
+    *ret_bytes = trail.n + TRAIL_ENTRY_BYTES;
+    return true;
+}
+
+bool trail_has(struct span trail, uint64_t queue, enum reason reason) {
+    for (size_t at = trail.n; at >= TRAIL_ENTRY_BYTES; at -= TRAIL_ENTRY_BYTES) {
+        const uint8_t *p = trail.p + at - TRAIL_ENTRY_BYTES;
+        if (p[8] == REASON_PERMANENT || p[8] == REASON_REJECTED)
+            return false;
+        if (le_get64(p) == queue && p[8] == (uint8_t)reason)
+            return true;
+    }
+    return false;
 }

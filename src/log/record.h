@@ -62,7 +62,14 @@ struct record_queue {
     uint64_t redriven, redriven_succeeded, redriven_died;
     int64_t paused_at; /* 0 = not paused */
     struct span paused_by, pause_reason;
+    struct policy_texts texts;
+    enum breaker_state breaker;
+    int64_t breaker_at, breaker_until; /* in this state since; open: half open from */
+    uint64_t breaker_opened;           /* how often */
+    struct span breaker_cause;         /* what opened it last */
+    uint64_t alone_claims;             /* of messages handed out alone, near their limit */
 };
+#define QUEUE_SPANS (POLICY_TEXTS + 1)
 
 /* What there is of a message once it died. */
 struct letter_image {
@@ -72,6 +79,7 @@ struct letter_image {
     uint32_t group;     /* of its cause, 0 = its outcome is known */
     uint32_t job;       /* the last one that took it, 0 = none */
     enum job_part job_part;
+    uint32_t deliveries_before; /* it had when it was last sent again */
     uint16_t redrive_count;
     uint8_t version; /* of the worker that failed it last: its place in the group's table */
 };
@@ -90,6 +98,11 @@ struct message_image {
     int64_t next_at;
     int64_t expires_at;      /* end of its time to live; 0 = none */
     int64_t first_failed_at; /* 0 = it never failed */
+    bool is_alone;           /* near its limit after a lease that ran out: handed out alone */
+    bool in_company;         /* processing: it was not the only one of its claim */
+    bool is_ordered;         /* it stands in its key's line: */
+    uint64_t order_key;      /* hash of the key */
+    uint64_t order_rank;     /* its place: its id, or that of what it is an edited copy of */
     bool has_letter;         /* it died once, or is the copy of one that did */
     struct letter_image letter;
 };
@@ -124,6 +137,7 @@ struct record_message {
     int64_t idempotency_until; /* 0 = no key */
     struct hash128 idempotency_hash;
     uint64_t parent_id; /* of what it is an edited copy of, 0 = none */
+    struct span trail;  /* where it was dead-lettered before: struct trail_entry (record.c) */
     struct span origin; /* name of the queue it was accepted in, when that is another */
     struct span headers, key, payload;
 };
@@ -236,7 +250,7 @@ struct record_job_skip {
 /* Writing: fills `meta` and returns its bytes; the data spans to append, in this order, are the
  * caller's: message: origin, headers, key, payload. state, history: the spans of its event
  * (record_event_spans). group, job, audit: record_*_spans. Others: none. */
-#define MESSAGE_SPANS 4
+#define MESSAGE_SPANS 5
 #define GROUP_SPANS (4 + GROUP_VERSIONS_STORED)
 #define JOB_SPANS (9 + GROUP_VERSIONS_STORED)
 #define AUDIT_SPANS 5
@@ -245,6 +259,14 @@ void record_message_spans(const struct record_message *r, struct span ret[static
 /* return how many */
 size_t record_group_spans(const struct record_group *r, struct span ret[static GROUP_SPANS]);
 size_t record_job_spans(const struct record_job *r, struct span ret[static JOB_SPANS]);
+void record_queue_spans(const struct record_queue *r, struct span ret[static QUEUE_SPANS]);
+/* The trail of a message: a place it died in, and for what. Appends; false when it is full. */
+#define TRAIL_MAX 16
+#define TRAIL_ENTRY_BYTES 9
+bool trail_add(struct span trail, uint64_t queue, enum reason reason,
+               uint8_t ret[static TRAIL_MAX * TRAIL_ENTRY_BYTES], size_t *ret_bytes);
+/* True when the message died there for that reason and was not rejected since. */
+bool trail_has(struct span trail, uint64_t queue, enum reason reason);
 void record_audit_spans(const struct audit_entry *r, struct span ret[static AUDIT_SPANS]);
 size_t record_engine_put(uint8_t meta[static RECORD_META_MAX], const struct record_engine *r);
 size_t record_queue_put(uint8_t meta[static RECORD_META_MAX], const struct record_queue *r);
@@ -267,7 +289,7 @@ size_t record_audit_put(uint8_t meta[static RECORD_META_MAX], const struct audit
 /* Reading: spans point into meta and data. `data.p` may be NULL (big data left unread): then the
  * data's spans are {NULL, n}. */
 enum err record_engine_get(struct span meta, struct record_engine *ret) MUST_CHECK;
-enum err record_queue_get(struct span meta, struct record_queue *ret) MUST_CHECK;
+enum err record_queue_get(struct span meta, struct span data, struct record_queue *ret) MUST_CHECK;
 enum err record_queue_gone_get(struct span meta, struct record_queue_gone *ret) MUST_CHECK;
 enum err record_message_get(struct span meta, struct span data,
                             struct record_message *ret) MUST_CHECK;

@@ -105,5 +105,6 @@ static inline enum err done(const struct in *in, struct span data_left) {
 static inline struct span get_text(struct in *in) {
     size_t n = get8(in);
     const uint8_t *p = take(in, n);
-    return in->bad ? (struct span){0} : span_of(p, n);
+    struct span none = {0};
+    return in->bad ? none : span_of(p, n);
 }

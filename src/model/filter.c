@@ -1,11 +1,11 @@
 #include "model/filter.h"
 
+#include "base/glob.h"
 #include "base/json_edit.h"
 #include "model/filter_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* -- the table of words ---------------------------------------------------------------------- */
 
@@ -141,40 +141,8 @@ bool filter_has(const struct filter *f, enum filter_word word) {
 
 /* -- answers --------------------------------------------------------------------------------- */
 
-/* Stars cut the pattern into pieces. The first and the last are tied to the ends of the text; each
- * of the others is taken at the first place behind the one before, which leaves the most to the
- * rest. */
-static bool matches_wild(const struct filter_term *t, struct span text) {
-    struct span pattern = t->pattern;
-    const uint8_t *star = memchr(t->wild, 1, pattern.n);
-    const uint8_t *last = memrchr(t->wild, 1, pattern.n);
-    assert(star != NULL && last != NULL);
-    size_t head = (size_t)(star - t->wild), at = (size_t)(last - t->wild) + 1;
-    size_t tail = pattern.n - at;
-    if (text.n < head + tail || memcmp(text.p, pattern.p, head) != 0 ||
-        memcmp(text.p + text.n - tail, pattern.p + at, tail) != 0)
-        return false;
-
-    const uint8_t *p = text.p + head, *end = text.p + text.n - tail;
-    while (star < last) {
-        const uint8_t *next = memchr(star + 1, 1, (size_t)(last - star));
-        size_t n = (size_t)(next - star) - 1;
-        const uint8_t *piece = pattern.p + (star + 1 - t->wild);
-        const uint8_t *found = memmem(p, (size_t)(end - p), piece, n);
-        if (found == NULL)
-            return false;
-        p = found + n;
-        star = next;
-    }
-    return true;
-}
-
 bool term_matches_text(const struct filter_term *t, struct span text) {
-    if (t->is_numeric)
-        return false;
-    if (text.n == 0)
-        text = span_str(""); /* no pointer arithmetic with NULL */
-    return t->has_wildcard ? matches_wild(t, text) : span_equal(t->pattern, text);
+    return !t->is_numeric && glob_match_marked(t->pattern, t->wild, text);
 }
 
 bool term_matches_number(const struct filter_term *t, int64_t number) {

@@ -34,6 +34,7 @@ static const char *const event_names[EVENT_COUNT] = {
     [EVENT_PATCHED] = "patched",
     [EVENT_DISCARDED] = "discarded",
     [EVENT_UNDISCARDED] = "undiscarded",
+    [EVENT_DEAD_LETTERED] = "dead_lettered",
 };
 
 static const char *const discard_names[DISCARD_COUNT] = {
@@ -77,6 +78,12 @@ const char *event_name(enum event e) {
 
 int event_parse(struct span name) {
     return parse(name, event_names, 1, EVENT_COUNT);
+}
+
+const char *breaker_state_name(enum breaker_state s) {
+    static const char *const names[] = {
+        [BREAKER_CLOSED] = "closed", [BREAKER_OPEN] = "open", [BREAKER_HALF_OPEN] = "half_open"};
+    return names[s];
 }
 
 const char *discard_reason_name(enum discard_reason r) {

@@ -48,8 +48,9 @@ enum event {
     EVENT_PATCHED = 10, /* the same, by a job */
     EVENT_DISCARDED = 11,
     EVENT_UNDISCARDED = 12,
+    EVENT_DEAD_LETTERED = 13, /* moved to its queue's target when it died */
 };
-#define EVENT_COUNT 13
+#define EVENT_COUNT 14
 
 /* Why a person discarded a dead letter. Stored in the log by number: append only. */
 enum discard_reason {
@@ -156,4 +157,9 @@ struct message_view {
     uint64_t parent_id; /* of what it is an edited copy of */
     struct span origin; /* the queue it was accepted in, when that is another */
     enum discard_reason discard_reason;
+    bool is_held; /* pending: waits behind the head of its key */
 };
+
+/* Stored in the log by number: append only. */
+enum breaker_state { BREAKER_CLOSED = 0, BREAKER_OPEN = 1, BREAKER_HALF_OPEN = 2 };
+const char *breaker_state_name(enum breaker_state s); /* "half_open" */

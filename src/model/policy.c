@@ -1,5 +1,7 @@
 #include "model/policy.h"
 
+#include "model/policy_guards.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +29,7 @@ struct policy policy_default(void) {
         .keep_succeeded_ms = 3600 * 1000,
         .keep_succeeded_max = 1000000,
         .redrive_limit = 3,
+        .target_reasons = REASONS_ALL,
     };
 }
 
@@ -49,7 +52,7 @@ bool policy_equal(const struct policy *a, const struct policy *b) {
            a->idempotency_window_ms == b->idempotency_window_ms &&
            a->keep_succeeded_ms == b->keep_succeeded_ms &&
            a->keep_succeeded_max == b->keep_succeeded_max && a->keep_dead_ms == b->keep_dead_ms &&
-           a->redrive_limit == b->redrive_limit;
+           a->redrive_limit == b->redrive_limit && policy_guards_equal(a, b);
 }
 
 /* -- backoff --------------------------------------------------------------------------------- */
@@ -142,16 +145,19 @@ static void refuse_for_kind(const struct fields *f, const char *name, enum backo
                         kind_names[kind]);
 }
 
-static void read_backoff(const struct json *v, struct field_errors *errors, struct backoff *b) {
+void backoff_from_json(const struct json *v, const char *prefix, struct field_errors *errors,
+                       struct backoff *b) {
     static const char *const names[] = {"kind",         "base_seconds", "factor", "cap_seconds",
                                         "list_seconds", "jitter",       NULL};
     if (v == NULL)
         return;
     if (!json_is(v, JSON_OBJECT)) {
-        field_error_add(errors, "", "backoff", "wrong_type", "must be an object");
+        field_error_add(errors, prefix, "backoff", "wrong_type", "must be an object");
         return;
     }
-    const struct fields f = {.object = v, .prefix = "backoff.", .errors = errors};
+    char inner[64];
+    snprintf(inner, sizeof inner, "%sbackoff.", prefix);
+    const struct fields f = {.object = v, .prefix = inner, .errors = errors};
     fields_known(&f, names);
     b->kind = (enum backoff_kind)field_choice(&f, "kind", kind_names, BACKOFF_EXPONENTIAL);
     b->jitter = (enum jitter)field_choice(&f, "jitter", jitter_names, JITTER_NONE);
@@ -192,7 +198,8 @@ static void read_retention(const struct json *v, struct field_errors *errors, st
     p->keep_dead_ms = 1000 * field_int_or_null(&f, "dead_seconds", 1, KEEP_DEAD_SECONDS_MAX, 0);
 }
 
-struct policy policy_from_json(const struct json *v, struct field_errors *errors) {
+struct policy policy_from_json(const struct json *v, struct field_errors *errors,
+                               struct buf *memory, struct policy_texts *ret_texts) {
     static const char *const names[] = {"max_retries",
                                         "backoff",
                                         "lease_seconds",
@@ -203,8 +210,20 @@ struct policy policy_from_json(const struct json *v, struct field_errors *errors
                                         "idempotency_window_seconds",
                                         "redrive_limit",
                                         "retention",
+                                        "max_deliveries",
+                                        "retry_budget",
+                                        "overflow",
+                                        "order",
+                                        "breaker",
+                                        "owner",
+                                        "rules",
+                                        "dead_target",
+                                        "allow_from",
+                                        "alerts",
                                         NULL};
     struct policy p = policy_default();
+    *ret_texts = (struct policy_texts){0};
+    buf_clear(memory);
     if (v == NULL)
         return p;
     if (!json_is(v, JSON_OBJECT)) {
@@ -215,7 +234,7 @@ struct policy policy_from_json(const struct json *v, struct field_errors *errors
     const struct fields f = {.object = v, .prefix = "", .errors = errors};
     fields_known(&f, names);
     p.max_retries = (uint8_t)field_int(&f, "max_retries", 1, LIMIT_POLICY_RETRIES, p.max_retries);
-    read_backoff(json_get(v, "backoff"), errors, &p.backoff);
+    backoff_from_json(json_get(v, "backoff"), "", errors, &p.backoff);
     p.lease_ms = 1000 * field_int(&f, "lease_seconds", 1, LIMIT_LEASE_SECONDS, p.lease_ms / 1000);
     p.delay_ms = 1000 * field_int(&f, "delay_seconds", 0, LIMIT_DELAY_SECONDS, 0);
     p.ttl_ms = 1000 * field_int_or_null(&f, "ttl_seconds", 1, LIMIT_DELAY_SECONDS, 0);
@@ -225,6 +244,7 @@ struct policy policy_from_json(const struct json *v, struct field_errors *errors
                                                WINDOW_SECONDS_MAX, p.idempotency_window_ms / 1000);
     p.redrive_limit = (uint32_t)field_int(&f, "redrive_limit", 0, LIMIT_REDRIVES, p.redrive_limit);
     read_retention(json_get(v, "retention"), errors, &p);
+    policy_guards_read(&f, memory, &p, ret_texts);
     return p;
 }
 
@@ -247,7 +267,7 @@ static void put_or_null(struct json_writer *w, const char *name, uint64_t value)
         json_put_u64(w, value);
 }
 
-static void put_backoff(struct json_writer *w, const struct backoff *b) {
+void backoff_to_json(const struct backoff *b, struct json_writer *w) {
     json_begin(w, '{');
     json_name(w, "kind");
     json_put_str(w, kind_names[b->kind]);
@@ -269,12 +289,12 @@ static void put_backoff(struct json_writer *w, const struct backoff *b) {
     json_end(w, '}');
 }
 
-void policy_to_json(const struct policy *p, struct json_writer *w) {
+void policy_to_json(const struct policy *p, const struct policy_texts *t, struct json_writer *w) {
     json_begin(w, '{');
     json_name(w, "max_retries");
     json_put_u64(w, p->max_retries);
     json_name(w, "backoff");
-    put_backoff(w, &p->backoff);
+    backoff_to_json(&p->backoff, w);
     put_milli(w, "lease_seconds", p->lease_ms);
     put_milli(w, "delay_seconds", p->delay_ms);
     put_or_null(w, "ttl_seconds", (uint64_t)(p->ttl_ms / 1000));
@@ -291,5 +311,6 @@ void policy_to_json(const struct policy *p, struct json_writer *w) {
     json_put_u64(w, p->keep_succeeded_max);
     put_or_null(w, "dead_seconds", (uint64_t)(p->keep_dead_ms / 1000));
     json_end(w, '}');
+    policy_guards_write(p, t, w);
     json_end(w, '}');
 }

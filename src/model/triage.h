@@ -51,11 +51,11 @@ int job_state_parse(struct span name); /* -1 when it is none */
 
 /* Why a letter that was selected was not sent. Stored in the log by number: append only. */
 enum job_skip {
-    SKIP_OTHER_JOB = 0,    /* another job had taken it */
+    SKIP_OTHER_JOB = 0,     /* another job had taken it */
     SKIP_REDRIVE_LIMIT = 1, /* redriven as often as its queue allows */
-    SKIP_EDITED = 2,       /* an edited copy was sent in its place */
-    SKIP_REPLAYED = 3,     /* a person replayed it before its turn came */
-    SKIP_UNPATCHABLE = 4,  /* its payload is no JSON, or the path leads nowhere */
+    SKIP_EDITED = 2,        /* an edited copy was sent in its place */
+    SKIP_REPLAYED = 3,      /* a person replayed it before its turn came */
+    SKIP_UNPATCHABLE = 4,   /* its payload is no JSON, or the path leads nowhere */
 };
 #define SKIP_COUNT 5
 const char *job_skip_name(enum job_skip s);

@@ -22,6 +22,7 @@ enum flag {
     FLAG_TLS_CERT,
     FLAG_TLS_KEY,
     FLAG_INSECURE,
+    FLAG_ALERTS_PRIVATE,
     FLAG_LOG_LEVEL,
     FLAG_PAYLOAD_MAX,
     FLAG_BODY_MAX,
@@ -51,6 +52,8 @@ static const struct row {
     {"tls-cert", "FILE", FLAG_TLS_CERT, "PEM certificate chain: HTTPS instead of HTTP"},
     {"tls-key", "FILE", FLAG_TLS_KEY, "PEM private key of the certificate"},
     {"insecure", NULL, FLAG_INSECURE, "allow another address than loopback without a token"},
+    {"alerts-private", NULL, FLAG_ALERTS_PRIVATE,
+     "let alerts go to private, loopback and link-local addresses, too"},
     {"log-level", "LEVEL", FLAG_LOG_LEVEL, "error, warn, info or debug (info)"},
     {"payload-max", "BYTES", FLAG_PAYLOAD_MAX, "largest payload; K, M, G may follow (1M)"},
     {"body-max", "BYTES", FLAG_BODY_MAX, "largest request body (16M)"},
@@ -224,6 +227,9 @@ static bool set_flag(struct config *c, const struct row *row, const char *text) 
         return true;
     case FLAG_INSECURE:
         c->insecure = true;
+        return true;
+    case FLAG_ALERTS_PRIVATE:
+        c->alerts_private = true;
         return true;
     case FLAG_TEST_CLOCK:
         c->test_clock = true;

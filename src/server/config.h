@@ -14,7 +14,7 @@ struct config {
     char *token; /* NULL: none */
     const char *token_name;
     const char *tls_cert, *tls_key;
-    bool insecure, test_clock;
+    bool insecure, alerts_private, test_clock;
     enum log_level log_level;
     struct server_limits limits;
     int64_t segment_bytes, data_bytes_max;

@@ -13,6 +13,7 @@
 #include "log/log_thread.h"
 #include "net/loop.h"
 #include "net/tls.h"
+#include "server/alerts.h"
 #include "server/config.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 
 #define HOUSEKEEPING_MS 1000
 #define DRAIN_LOOK_MS 20
@@ -50,6 +52,15 @@ int64_t server_now(struct server *s) {
     return s->now;
 }
 
+uint64_t server_capacity_bytes(const struct server *s) {
+    if (s->data_bytes_max > 0)
+        return (uint64_t)s->data_bytes_max;
+    struct statvfs disk;
+    if (s->data == NULL || statvfs(s->data, &disk) != 0)
+        return 0;
+    return log_bytes(s->log) + (uint64_t)disk.f_bavail * disk.f_frsize;
+}
+
 /* -- a turn ---------------------------------------------------------------------------------- */
 
 static void serve_woken(struct serve *v) {
@@ -74,6 +85,7 @@ static void on_turn(void *ctx) {
     if (!v->server.test_clock || now > 0) /* a test clock that was not set yet stands nowhere */
         plan_due(v, now, engine_tick(v->server.engine, now));
     serve_woken(v);
+    alerts_turn(v->server.alerts, now);
     if (engine_clean(v->server.engine))
         loop_again(v->server.loop);
     log_thread_push(v->log_thread);
@@ -135,7 +147,8 @@ static void on_housekeeping(struct loop_timer *t) {
 static void on_drain(struct loop_timer *t) {
     struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, drain));
     bool late = loop_now(v->server.loop) >= v->drain_until;
-    bool quiet = http_inflight(v->http) == 0 && listener_count(v->listener) == 0;
+    bool quiet = http_inflight(v->http) == 0 && listener_count(v->listener) == 0 &&
+                 alerts_is_quiet(v->server.alerts);
     if (quiet || late) {
         log_mark(v->server.log);
         if (log_durable(v->server.log) == log_end(v->server.log)) {
@@ -157,6 +170,7 @@ static void on_signal(void *ctx, int number) {
     v->drain_until = loop_now(v->server.loop) + LIMIT_DRAIN_MS;
     listener_stop(v->listener);
     http_drain(v->http);
+    alerts_drain(v->server.alerts);
     loop_timer_start(&v->drain, 0);
 }
 
@@ -213,6 +227,7 @@ static bool open_log(struct serve *v) {
         return false;
     }
     v->log_thread = log_thread_new(v->server.log, wake_loop, v);
+    v->server.alerts = alerts_new(&v->server, v->config.alerts_private);
     return true;
 }
 
@@ -258,6 +273,8 @@ static void raise_descriptors(unsigned connections) {
 
 static void init(struct serve *v) {
     log_level_set(v->config.log_level);
+    v->server.data = v->config.data;
+    v->server.data_bytes_max = v->config.data_bytes_max;
     v->server.token = v->config.token;
     v->server.token_name = v->config.token_name;
     v->server.test_clock = v->config.test_clock;
@@ -278,6 +295,7 @@ static void release(struct serve *v) {
         listener_free(v->listener);
     if (v->http)
         http_free(v->http);
+    alerts_free(v->server.alerts);
     log_thread_free(v->log_thread);
     tls_context_free(v->tls);
     loop_timer_close(&v->due);

@@ -8,7 +8,8 @@
 #include "engine/engine.h"
 #include "server/barrier.h"
 
-struct loop; /* net/loop.h */
+struct alerts; /* server/alerts.h */
+struct loop;   /* net/loop.h */
 
 struct server_limits {
     size_t payload_bytes_max, body_bytes_max;
@@ -21,7 +22,10 @@ struct server {
     struct log *log;
     struct barrier barrier;
     struct loop *loop;
+    struct alerts *alerts; /* NULL: none are told */
     struct server_limits limits;
+    const char *data;       /* its directory */
+    int64_t data_bytes_max; /* 0: the disk decides */
     const char *token;      /* NULL: everybody is welcome */
     const char *token_name; /* who its holders are, unless they say so themselves */
     bool test_clock;
@@ -29,6 +33,10 @@ struct server {
     /* the latest time told: server_now never goes below it, the test clock stands at it */
     int64_t now;
 };
+
+/* How much the log may take on disk: --data-max-bytes, else what it takes and what is free there; 0
+ * when the system does not tell. */
+uint64_t server_capacity_bytes(const struct server *s);
 
 /* The time of this moment: wall clock, never going back, or the test clock's. */
 int64_t server_now(struct server *s);

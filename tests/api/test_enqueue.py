@@ -257,7 +257,7 @@ def test_delay(queue):
     assert m["available_at"] == at(10) and m["status"] == "pending"
     assert queue.claim(now=at(9)) is None
     assert queue.counts(now=at(9)) == {"pending": 1, "ready": 0, "processing": 0, "parked": 0, "dead": 0,
-                                       "succeeded": 0, "discarded": 0}
+                                       "succeeded": 0, "discarded": 0, "held": 0}
     assert queue.counts(now=at(10))["ready"] == 1
     assert "available_at" not in queue.read(m, now=at(10))
     assert queue.claim(now=at(10))["id"] == m["id"]

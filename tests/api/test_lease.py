@@ -224,9 +224,9 @@ def test_many_leases_expire_at_once(queue):
     queue.claim_many(1000, lease_seconds=10)
     queue.claim_many(1000, lease_seconds=11)
     assert queue.counts(now=at(5)) == {"pending": 0, "ready": 0, "processing": 2000, "parked": 0, "dead": 0,
-                                       "succeeded": 0, "discarded": 0}
+                                       "succeeded": 0, "discarded": 0, "held": 0}
     assert queue.counts(now=at(50)) == {"pending": 2000, "ready": 0, "processing": 0, "parked": 0, "dead": 0,
-                                        "succeeded": 0, "discarded": 0}
+                                        "succeeded": 0, "discarded": 0, "held": 0}
     assert queue.counts(now=at(60))["ready"] == 2000
     assert [m["id"] for m in queue.claim_many(1000, now=at(60))] == ids[:1000]
 

@@ -127,6 +127,9 @@ def provoke(client, queue):
     yield one("get", "/openapi.json")
     yield one("get", "/queues")
     yield one("get", "/queues", query="?limit=0")
+    yield one("get", "/doctor")
+    yield one("get", "/doctor", query="?limit=0")
+    yield one("get", "/doctor", query="?queue=no-such-queue")
     yield one("get", q)
     yield one("put", q, {})
     yield one("put", q, {"max_messages": 8})
@@ -188,6 +191,12 @@ def provoke_letters(client, queue):
         yield one("post", f"{q}/{verb}", {"reason": "r"})
         yield one("post", f"{q}/{verb}", {"nope": 1})
         yield one("post", f"{q}/{verb}", {}, queue_name=nobody)
+    snooze = f"{q}/alerts/snooze"
+    yield one("post", snooze, {"seconds": -1})
+    yield one("post", snooze, {"seconds": 0}, queue_name=nobody)
+    yield one("post", snooze, {"seconds": 0})
+    queue.put(redrive_limit=1, max_messages=2, alerts=[{"kind": "rate", "url": "https://example.org/"}])
+    yield one("post", snooze, {"seconds": 0})
     for verb, body in (("edit", {"payload": "y"}), ("discard", {"why": "test"}), ("undiscard", {})):
         yield one("post", f"{m}/{verb}", {"nope": 1}, mid=mid)
         yield one("post", f"{m}/{verb}", body, mid=999999999)
@@ -228,6 +237,9 @@ def provoke_jobs(queue, one):
         yield one("get", path, query="?limit=0")
         yield one("get", path + "/{id}", mid=4294967295)
         yield one("patch", path + "/{id}", {"state": "paused"}, mid=4294967295)
+    yield one("get", "/queues/{queue}/classify", query="?class=Timeout")
+    yield one("get", "/queues/{queue}/classify", query="?colour=red")
+    yield one("get", "/queues/{queue}/classify", queue_name="no-such-queue")
     yield one("post", "/queues/{queue}/purge", {"confirm": "another"})
     yield one("post", "/queues/{queue}/purge", {"confirm": "no-such-queue"}, queue_name="no-such-queue")
 

@@ -41,7 +41,7 @@ def test_all_else_goes_on(queue):
     queue.release(c)
     queue.replay(d)
     assert queue.letters() == [] and len(queue.list()) == 4
-    assert queue.counts() == {"pending": 3, "ready": 3, "processing": 0, "parked": 0, "dead": 0, "succeeded": 1, "discarded": 0}
+    assert queue.counts() == {"pending": 3, "ready": 3, "processing": 0, "parked": 0, "dead": 0, "succeeded": 1, "discarded": 0, "held": 0}
     assert queue.claim_many(10) == []
     queue.resume()
     assert len(queue.claim_many(10)) == 3

@@ -7,7 +7,9 @@ DEFAULTS = {"max_retries": 3,
             "backoff": {"kind": "exponential", "base_seconds": 1, "factor": 2, "cap_seconds": 3600, "jitter": "none"},
             "lease_seconds": 300, "delay_seconds": 0, "ttl_seconds": None, "max_messages": None, "max_bytes": None,
             "idempotency_window_seconds": 3600, "redrive_limit": 3,
-            "retention": {"succeeded_seconds": 3600, "succeeded_max": 1000000, "dead_seconds": None}}
+            "retention": {"succeeded_seconds": 3600, "succeeded_max": 1000000, "dead_seconds": None},
+            "max_deliveries": None, "retry_budget": None, "overflow": "reject", "order": "none", "breaker": None, "owner": None,
+            "rules": None, "dead_target": None, "allow_from": None, "alerts": None}
 
 
 def fail_once(queue, now=0, **fields):
@@ -24,9 +26,10 @@ def test_the_defaults_are_exactly_as_documented(queue):
     queue.enqueue("abc")
     assert queue.info() == {
         "queue": queue.name, "created_at": T0, "policy": DEFAULTS,
-        "counts": {"pending": 1, "ready": 1, "processing": 0, "parked": 0, "dead": 0, "succeeded": 0, "discarded": 0},
+        "counts": {"pending": 1, "ready": 1, "processing": 0, "parked": 0, "dead": 0, "succeeded": 0, "discarded": 0, "held": 0},
         "dead_by_reason": {}, "groups": 0, "oldest_death": None, "soonest_expiry": None, "expired_total": 0, "paused": None,
-        "bytes": 3,
+        "bytes": 3, "breaker": None, "parked_keys": 0, "alone_claims": 0, "deaths_total": 0, "consumers": 0,
+        "alerts_snoozed_until": None,
         "conservation": {"accepted": 1, "moved_in": 0, "pending": 1, "processing": 0, "parked": 0, "dead": 0,
                          "succeeded_total": 0, "discarded_total": 0, "moved_out": 0, "holds": True}}
 

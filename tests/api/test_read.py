@@ -80,7 +80,7 @@ def test_dead_in_creation_order_though_they_died_in_another(queue):
     assert [m["id"] for m in queue.list(status="dead", after=ids[1], limit=2)] == ids[2:4]
 
 
-@pytest.mark.parametrize("query", ["status=lost", "status=", "status=parked", "status=Dead", "limit=0", "limit=1001", "limit=-1",
+@pytest.mark.parametrize("query", ["status=lost", "status=", "status=held", "status=Dead", "limit=0", "limit=1001", "limit=-1",
                                    "limit=x", "limit=", "limit=1.5", "limit=1e2", "limit=99999999999999999999", "offset=-1",
                                    "offset=1000001", "offset=x", "offset=", "after=x", "after=-1", "after=",
                                    "after=99999999999999999999"])

@@ -87,7 +87,7 @@ def test_an_outcome_is_known_only_when_it_is(queue, jobs):
     bury(queue, 4)
     queue.put(max_retries=2, backoff={"kind": "fixed", "base_seconds": 5})
     j = jobs.redrive(queue=queue.name, stop_if=None)
-    a, b, c, d = queue.claim_many(4, lease_seconds=10)
+    a, b, c, d = [queue.claim(lease_seconds=10) for _ in range(4)]
     queue.succeed(a)
     queue.release(b, delay_seconds=1)
     assert counts(jobs.read(j), *OUTCOME) == (4, 1, 0, 3, 0)

@@ -108,7 +108,7 @@ def test_starting_alone_moves_no_time(start):
         server.restart(kill=kill)
         assert queue.client.get("/readyz", now=None).status == 200
         assert queue.counts(now=at(9)) == {"pending": 1, "ready": 1, "processing": 1, "parked": 0, "dead": 0,
-                                           "succeeded": 0, "discarded": 0}
+                                           "succeeded": 0, "discarded": 0, "held": 0}
         queue.client.close()
     queue.succeed(c, now=at(9))
 

@@ -131,4 +131,4 @@ def test_a_thousand_items(queue):
     reply = queue.settle(items, claim={})
     assert [r["id"] for r in reply["results"]] == ids and all(r["status"] == "succeeded" for r in reply["results"])
     assert reply["messages"] == []
-    assert queue.counts() == {"pending": 0, "ready": 0, "processing": 0, "parked": 0, "dead": 0, "succeeded": 1000, "discarded": 0}
+    assert queue.counts() == {"pending": 0, "ready": 0, "processing": 0, "parked": 0, "dead": 0, "succeeded": 1000, "discarded": 0, "held": 0}

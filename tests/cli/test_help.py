@@ -10,7 +10,7 @@ from lib.server import ROOT, run
 
 COMMANDS = ["queues", "enqueue", "claim", "succeed", "fail", "release", "extend", "replay", "ls", "show", "dead", "groups", "group",
             "attempts", "diff", "redrive", "jobs", "discard", "undiscard", "edit", "purge", "pause", "resume", "export", "import",
-            "audit", "work", "bench", "version", "help"]
+            "audit", "top", "classify", "doctor", "plan", "balance", "apply", "dump", "work", "bench", "version", "help"]
 
 
 def test_overview_lists_every_command():

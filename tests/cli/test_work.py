@@ -332,3 +332,95 @@ def test_standard_descriptors_that_are_closed(cli):
     code = f'exec "{NIXIE}" work "{cli.queue}" --until-empty -- sh -c "cat >/dev/null; exit 0" <&- >&- 2>&-'
     assert subprocess.run(["sh", "-c", code], env=environment(cli.env), timeout=30).returncode == 0
     assert cli.status(id) == "succeeded"
+
+
+# -- again at once ----------------------------------------------------------------------------------------------------------
+
+COUNT = 'echo run >> "$0"; test $(wc -l < "$0") -gt "$1"'  # fails so often
+
+
+def runs(path):
+    return len(path.read_text().split()) if path.exists() else 0
+
+
+@pytest.mark.parametrize("fails, succeeds", [(0, True), (1, True), (3, True), (4, False)])
+def test_retry_now_is_one_attempt(cli, tmp_path, fails, succeeds):
+    log = tmp_path / "runs"
+    [id] = cli.put("p", max_retries=1)
+    worker = cli.work_all("--retry-now", "3", "--", "sh", "-c", COUNT, str(log), str(fails))
+    assert worker.code == 0 and runs(log) == min(fails, 3) + 1
+    m = cli.message(id)
+    assert (m["status"], m["deliveries"]) == ("succeeded" if succeeds else "dead", 1)
+    assert cli.events(id)[-1] == ("succeeded" if succeeds else "failed")
+    assert worker.stderr().count("run again") == min(fails, 3)
+
+
+def test_retry_now_gives_each_run_the_same(cli, tmp_path):
+    [id] = cli.put("payload", max_retries=1, key="K", headers={"X": "1"})
+    script = 'echo "$(cat) $NIXIE_ID $NIXIE_ATTEMPT $NIXIE_KEY $NIXIE_HEADER_X"; exit 1'
+    worker = cli.work_all("--retry-now", "2", "--", "sh", "-c", script)
+    assert worker.stdout() == f"payload {id} 1 K 1\n" * 3
+
+
+def test_retry_now_tells_of_the_last_run(cli, tmp_path):
+    [id] = cli.put("p", max_retries=1)
+    script = 'echo run >> "$0"; n=$(wc -l < "$0"); echo "error $n" >&2; exit $n'
+    cli.work_all("--retry-now", "2", "--", "sh", "-c", script, str(tmp_path / "runs"))
+    m = cli.message(id)
+    assert (m["error_class"], m["last_error"], m["detail"]) == ("exit 3", "error 3", "error 3\n")
+
+
+def test_retry_now_waits_between(cli, tmp_path):
+    cli.put("p", max_retries=1)
+    script = 'date +%s%N >> "$0"; exit 1'
+    cli.work_all("--retry-now", "2", "--retry-now-delay", "300ms", "--", "sh", "-c", script, str(tmp_path / "times"))
+    times = [int(t) for t in (tmp_path / "times").read_text().split()]
+    assert len(times) == 3 and all(b - a >= 300e6 for a, b in zip(times, times[1:]))
+
+
+@pytest.mark.parametrize("script, error_class", [("exit 65", "exit 65"), ("sleep 60", "timeout")])
+def test_retry_now_not_after_what_will_not_pass(cli, tmp_path, script, error_class):
+    log = tmp_path / "runs"
+    [id] = cli.put("p", max_retries=1)
+    cli.work_all("--retry-now", "3", "--kill-after", "1", "--", "sh", "-c", f'echo run >> "$0"; {script}', str(log))
+    assert runs(log) == 1 and outcome(cli, id)[2] == error_class
+
+
+def test_retry_now_after_a_signal_of_somebody_elses(cli, tmp_path):
+    log = tmp_path / "runs"
+    [id] = cli.put("p", max_retries=1)
+    cli.work_all("--retry-now", "1", "--", "sh", "-c", 'echo run >> "$0"; kill -SEGV $$', str(log))
+    assert runs(log) == 2 and outcome(cli, id)[2] == "SIGSEGV"
+
+
+def test_retry_now_ends_with_the_worker(cli, tmp_path):
+    log = tmp_path / "runs"
+    [id] = cli.put("p", max_retries=5)
+    worker = cli.work("--retry-now", "5", "--retry-now-delay", "1h", "--", "sh", "-c", 'echo run >> "$0"; exit 3', str(log))
+    wait_until(lambda: "run again" in worker.stderr())
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.process.wait(10) == 0
+    m = cli.message(id)
+    assert (m["status"], m["retry_count"], m["error_class"], runs(log)) == ("pending", 1, "exit 3", 1)
+
+
+def test_retry_now_renews_the_lease_and_ends_when_it_is_lost(cli, tmp_path):
+    log = tmp_path / "runs"
+    [id] = cli.put("p", max_retries=5)
+    worker = cli.work("--lease", "3", "--retry-now", "5", "--retry-now-delay", "1h", "--", "sh", "-c", 'echo run >> "$0"; exit 3',
+                      str(log))
+    wait_until(lambda: "run again" in worker.stderr())
+    first = cli.message(id)["updated_at"]
+    wait_until(lambda: cli.message(id)["updated_at"] > first)
+    assert cli.status(id) == "processing"
+    assert cli.api("POST", f"/messages/{id}/succeed").status_code == 200
+    wait_until(lambda: "no longer ours" in worker.stderr())
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.process.wait(10) == 0
+    assert runs(log) == 1 and cli.status(id) == "succeeded"
+
+
+@pytest.mark.parametrize("args", [("--retry-now", "101"), ("--retry-now", "-1"), ("--retry-now-delay", "x"),
+                                  ("--retry-now-delay", "2h"), ("--retry-now-delay", "5us"), ("--retry-now-delay", "ms")])
+def test_retry_now_usage(cli, args):
+    assert args[0] in cli.fails(2, "work", cli.queue, *args, "--", "true")

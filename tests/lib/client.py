@@ -29,12 +29,12 @@ def encode(name):
 # -- the form of replies ----------------------------------------------------------------------------------------------------
 
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\Z")
-STATUSES = ("pending", "processing", "succeeded", "dead", "discarded")
-REASONS = ("max_retries", "permanent", "expired", "lease_expired")
+STATUSES = ("pending", "processing", "parked", "succeeded", "dead", "discarded")
+REASONS = ("max_retries", "permanent", "expired", "lease_expired", "delivery_limit", "max_length")
 DECIDERS = {"permanent": "receiver", "rejected": "receiver", "manual": "operator"}  # all else: system
 DISCARDS = ("fixed", "obsolete", "duplicate", "bad data", "test", "other")
 CODES = ("required", "wrong_type", "out_of_range", "too_long", "not_allowed", "unknown_field", "bad_encoding", "conflict",
-         "bad_filter")
+         "bad_filter", "bad_regex")
 ALWAYS = {"id", "queue", "payload", "status", "retry_count", "max_retries", "retry_after", "last_error", "created_at",
           "updated_at"}
 SOMETIMES = {"payload_base64", "headers", "key", "priority", "available_at", "expires_at", "deliveries", "lease",
@@ -46,7 +46,7 @@ DEATH = {"dead_seq", "by", "died_at", "first_failed_at", "last_failed_at", "firs
 DEATH_SOMETIMES = {"group", "worker", "worker_version", "trace_id"}
 LINE = {"attempt", "event", "at"}
 LINE_SOMETIMES = {"worker", "worker_version", "actor", "error_class", "error", "detail", "fingerprint", "duration_ms", "next_at"}
-WORK = ("claimed", "failed", "lease_expired", "released", "expired", "succeeded")
+WORK = ("claimed", "failed", "lease_expired", "released", "expired", "succeeded", "dead_lettered")
 ACTS = ("replayed", "edited", "discarded", "undiscarded", "redriven", "patched")
 GROUP = {"key", "queue", "title", "error_class", "reason", "count", "open", "total", "last_hour", "last_day", "first_seen",
          "last_seen", "versions", "state", "state_at", "owner", "note", "regressed_at", "quiet_seconds", "newest_id", "oldest_id"}
@@ -135,7 +135,7 @@ def check_message(m, is_letter=False):
     if "lease" in m:
         assert m["status"] == "processing" and m["attempt"] == m["deliveries"] and m["lease_expires_at"], m
         assert isinstance(m["lease"], str) and m["lease"], m
-    if m["status"] != "pending":
+    if m["status"] not in ("pending", "parked"):
         assert "available_at" not in m, m
 
 
@@ -158,9 +158,10 @@ def check_story(d):
 def check_queue(q):
     """The form of a queue object, and the equation."""
     assert {"queue", "created_at", "policy", "counts", "dead_by_reason", "groups", "oldest_death", "soonest_expiry",
-            "expired_total", "paused", "bytes", "conservation"} == set(q), q
+            "expired_total", "deaths_total", "consumers", "breaker", "parked_keys", "alone_claims", "paused", "alerts_snoozed_until", "bytes",
+            "conservation"} == set(q), q
     c, n = q["conservation"], q["counts"]
-    assert set(n) == {"pending", "ready", "processing", "parked", "dead", "succeeded", "discarded"}, q
+    assert set(n) == {"pending", "ready", "held", "processing", "parked", "dead", "succeeded", "discarded"}, q
     assert set(c) == {"accepted", "moved_in", "pending", "processing", "parked", "dead", "succeeded_total", "discarded_total",
                       "moved_out", "holds"}, q
     for name, value in list(n.items()) + [(k, v) for k, v in c.items() if k != "holds"]:
@@ -171,7 +172,8 @@ def check_queue(q):
     assert c["holds"] is True, q
     for name in ("pending", "processing", "parked", "dead"):
         assert c[name] == n[name], q
-    assert n["ready"] <= n["pending"] and n["succeeded"] <= c["succeeded_total"] and n["discarded"] <= c["discarded_total"], q
+    assert n["ready"] + n["held"] <= n["pending"] + n["parked"], q
+    assert n["succeeded"] <= c["succeeded_total"] and n["discarded"] <= c["discarded_total"], q
     assert is_whole(q["bytes"]) and q["bytes"] >= 0, q
     assert sum(q["dead_by_reason"].values()) == n["dead"] and all(v > 0 for v in q["dead_by_reason"].values()), q
     assert is_whole(q["groups"]) and (n["dead"] > 0) <= q["groups"] <= n["dead"], q
@@ -179,12 +181,21 @@ def check_queue(q):
     check_times(q, ("created_at", "oldest_death", "soonest_expiry"))
     assert q["soonest_expiry"] is None or (n["dead"] > 0 and q["policy"]["retention"]["dead_seconds"] is not None), q
     assert is_whole(q["expired_total"]) and 0 <= q["expired_total"] <= c["discarded_total"], q
+    assert q["parked_keys"] <= n["dead"], q
     check_paused(q["paused"])
+    check_breaker(q["breaker"])
 
 
 def check_paused(p):
     if p is not None:
         assert set(p) == {"since", "by", "reason"} and TIME.match(p["since"]) and p["by"], p
+
+
+def check_breaker(b):
+    if b is not None:
+        assert set(b) == {"state", "since", "until", "cause", "opened_total"} and TIME.match(b["since"]), b
+        assert b["state"] in ("closed", "open", "half_open") and b["opened_total"] > 0, b
+        assert (b["until"] is not None) == (b["state"] == "open"), b
 
 
 def check_group(g):
@@ -224,7 +235,7 @@ def check_problem(reply):
     if reply.status == 422:
         assert p["errors"], p
         for e in p["errors"]:
-            place = {"position", "length"} if e["code"] == "bad_filter" else set()
+            place = {"position", "length"} if e["code"] in ("bad_filter", "bad_regex") else set()
             assert set(e) == {"field", "code", "message"} | place, p
             assert all(is_whole(e[k]) and e[k] >= 0 for k in place), p
             assert isinstance(e["field"], str) and isinstance(e["message"], str) and e["message"], p
@@ -468,13 +479,13 @@ class Queue:
     def claim(self, now=NOTHING, **fields):
         """A message, or None."""
         d = self._do(200, "POST", "/claim", fields if fields else NOTHING, now=now).json
-        assert set(d) - {"paused"} == {"claimed", "message"} and d["claimed"] is (d["message"] is not None), d
-        assert not (d["claimed"] and "paused" in d), d
+        assert set(d) - {"paused", "breaker"} == {"claimed", "message"} and d["claimed"] is (d["message"] is not None), d
+        assert not (d["claimed"] and ("paused" in d or "breaker" in d)), d
         return d["message"]
 
     def claim_many(self, count, now=NOTHING, **fields):
         d = self._do(200, "POST", "/claim", {"count": count, **fields}, now=now).json
-        assert set(d) - {"paused"} == {"claimed", "messages"} and d["claimed"] is bool(d["messages"]), d
+        assert set(d) - {"paused", "breaker"} == {"claimed", "messages"} and d["claimed"] is bool(d["messages"]), d
         assert len(d["messages"]) <= count, d
         return d["messages"]
 

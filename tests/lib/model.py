@@ -220,7 +220,7 @@ class Queue:
     def counts(self, now):
         n = {s: sum(m.status == s for m in self.messages.values())
              for s in ("pending", "processing", "dead", "succeeded", "discarded")}
-        return {**n, "parked": 0, "ready": len(self.ready(now))}
+        return {**n, "parked": 0, "held": 0, "ready": len(self.ready(now))}
 
     def terms(self):
         n = self.counts(0)

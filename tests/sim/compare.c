@@ -316,7 +316,7 @@ static bool same_letter(const struct complaint *c, const struct model *m,
     SAME("message", x->id, "part in its job", v->job_part, x->part);
     SAME("message", x->id, "edited_to", v->edited_to, x->edited_to);
     SAME("message", x->id, "parent", v->parent_id, x->parent);
-    struct span origin = x->origin < 0 ? (struct span){0} : model_queue_name(x->origin);
+    struct span origin = model_queue_or_none(x->origin);
     return span_equal(v->origin, origin) ||
            differs(c, "message %llu: another origin", (unsigned long long)x->id);
 }

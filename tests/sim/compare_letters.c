@@ -363,7 +363,7 @@ bool model_same_pages(const struct model *m, struct engine *e, int64_t now, int 
     assert(f || filter_text.n == 0);
     struct letter_query q = *query;
     q.filter = f;
-    q.queue = queue < 0 ? (struct span){0} : model_queue_name(queue);
+    q.queue = model_queue_or_none(queue);
     bool same = true;
     for (struct letter_page page = {0}; same && !page.is_last;) {
         uint64_t ids[LIMIT_BATCH];

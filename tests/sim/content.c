@@ -16,6 +16,11 @@ struct span model_queue_name(int queue) {
     return span_str(names[queue]);
 }
 
+struct span model_queue_or_none(int queue) {
+    struct span none = {0};
+    return queue < 0 ? none : model_queue_name(queue);
+}
+
 struct span model_worker(uint8_t worker) {
     static const char *const names[MODEL_WORKERS] = {"", "w1", "worker two", "\xc3\xa4"};
     return span_str(names[worker]);
@@ -108,9 +113,17 @@ struct content json_headers(int16_t k) {
     return c;
 }
 
+/* What is not meant to be JSON is none by chance either. */
+static struct span no_json(unsigned slot, const struct content *c) {
+    struct span s = model_bytes(slot, c->tag, c->bytes);
+    if (s.n > 0)
+        memory(slot, s.n)[0] = 0xff;
+    return s;
+}
+
 struct span payload_bytes(unsigned slot, const struct content *c) {
     if (!c->is_json)
-        return model_bytes(slot, c->tag, c->bytes);
+        return no_json(slot, c);
     char *p = (char *)memory(slot, JSON_BYTES);
     static const char pads[] = "mmmmmmmmmmmmmmmmmmmm";
     int pad = (int)(c->tag % sizeof pads);
@@ -121,7 +134,7 @@ struct span payload_bytes(unsigned slot, const struct content *c) {
 
 struct span headers_bytes(unsigned slot, const struct content *c) {
     if (!c->is_json)
-        return model_bytes(slot, c->tag, c->bytes);
+        return no_json(slot, c);
     if (c->k < 0)
         return (struct span){0};
     char *p = (char *)memory(slot, JSON_BYTES);
@@ -248,7 +261,8 @@ struct span model_fingerprint(uint32_t tag) {
         return (struct span){0};
     if (is_cause(tag))
         return span_str(cause_of(tag)->fingerprint);
-    return tag % 5 ? (struct span){0} : text_of(tag % 10 ? 1 + tag % 30 : LIMIT_FINGERPRINT, tag);
+    struct span none = {0};
+    return tag % 5 ? none : text_of(tag % 10 ? 1 + tag % 30 : LIMIT_FINGERPRINT, tag);
 }
 
 struct span error_kept(uint32_t tag) {

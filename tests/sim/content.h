@@ -16,6 +16,7 @@
 #define MODEL_NOTES 3
 
 struct span model_queue_name(int queue);
+struct span model_queue_or_none(int queue); /* empty when it is negative */
 struct span model_worker(uint8_t worker);
 struct span model_version(uint8_t version);
 struct span model_owner(uint8_t owner);

@@ -114,15 +114,11 @@ static void forget_retention(struct world *w) {
 }
 
 void world_spoil(struct world *w) {
-    static void (*const spoil[CONTROL_COUNT])(struct world *w) = {
-        [CONTROL_JOB_SENDS_TWICE] = send_twice,
-        [CONTROL_JOB_COUNT_DRIFT] = drift,
-        [CONTROL_JOB_ABOVE_FENCE] = take_above_fence,
-        [CONTROL_JOB_OVERTAKES] = overtake,
-        [CONTROL_DEAD_SEQ_AGAIN] = repeat_dead_seq,
-        [CONTROL_GROUP_DRIFT] = count_no_death,
-        [CONTROL_LETTER_TOUCHED] = change_letter,
-        [CONTROL_LETTER_KEPT] = forget_retention,
+    static void (*const spoil[CONTROL_COUNT])(struct world * w) = {
+        [CONTROL_JOB_SENDS_TWICE] = send_twice,       [CONTROL_JOB_COUNT_DRIFT] = drift,
+        [CONTROL_JOB_ABOVE_FENCE] = take_above_fence, [CONTROL_JOB_OVERTAKES] = overtake,
+        [CONTROL_DEAD_SEQ_AGAIN] = repeat_dead_seq,   [CONTROL_GROUP_DRIFT] = count_no_death,
+        [CONTROL_LETTER_TOUCHED] = change_letter,     [CONTROL_LETTER_KEPT] = forget_retention,
     };
     if (spoil[w->control] && rng_below(&w->rng, 8) == 0)
         spoil[w->control](w);

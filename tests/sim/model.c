@@ -285,7 +285,7 @@ static int64_t backoff(struct run *r, const struct model_message *x, enum event 
     struct backoff b = r->m->queues[x->queue].policy.backoff;
     enum jitter jitter = b.jitter;
     b.jitter = JITTER_NONE;
-    int64_t most = backoff_delay_ms(&b, x->retry_count, 0), least = most;
+    int64_t most = backoff_delay_ms(&b, x->retry_count ? x->retry_count : 1, 0), least = most;
     if (jitter == JITTER_NONE)
         return most;
     least = jitter == JITTER_FULL ? 0 : most / 2;
@@ -305,7 +305,13 @@ void fail(struct run *r, struct model_message *x, enum event event, uint32_t tag
           int64_t delay_ms) {
     struct model *m = r->m;
     int64_t now = r->op->now;
-    x->retry_count++;
+    bool is_expiry = event == EVENT_LEASE_EXPIRED;
+    /* Whoever was claimed with others does not die of a lease that ran out: it goes once more, alone. */
+    bool is_spared =
+        !permanent && is_expiry && x->in_company && x->retry_count + 1 >= x->max_retries;
+    x->retry_count += !is_spared;
+    x->is_alone = is_expiry && !permanent && x->retry_count + 1 >= x->max_retries;
+    x->in_company = false;
     m->queues[x->queue].failures++;
     x->has_error = true;
     x->error_tag = tag;
@@ -314,6 +320,7 @@ void fail(struct run *r, struct model_message *x, enum event event, uint32_t tag
     if (!x->first_failed_at)
         x->first_failed_at = now;
     if (permanent || x->retry_count >= x->max_retries) {
+        x->is_alone = false;
         /* A death says who had it. */
         x->error_worker = x->worker;
         x->error_version = x->version;
@@ -354,11 +361,20 @@ static struct model_message *first_ready(struct model *m, int queue) {
     return best;
 }
 
-static void hand_out(struct run *r, struct model_message *x) {
+static size_t count_ready(const struct model *m, int queue) {
+    size_t n = 0;
+    for (size_t i = 0; i < m->message_count; i++)
+        n += m->messages[i].queue == queue && m->messages[i].state == STATE_PENDING &&
+             !m->messages[i].waiting;
+    return n;
+}
+
+static void hand_out(struct run *r, struct model_message *x, bool in_company) {
     const struct op *op = r->op;
     struct model_queue *q = &r->m->queues[x->queue];
     x->state = STATE_PROCESSING;
     x->is_retry = false;
+    x->in_company = in_company;
     x->deliveries++;
     x->next_at = op->now + (op->claim.lease_ms ? op->claim.lease_ms : q->policy.lease_ms);
     x->worker = op->worker;
@@ -374,12 +390,14 @@ static void claim(struct run *r, struct outcome *ret) {
     const struct op *op = r->op;
     struct model_queue *q = &m->queues[op->queue];
     size_t bytes = 0;
-    while (q->exists && !q->paused_at && ret->n < op->claim.count) {
+    bool in_company = false, is_alone = false;
+    while (q->exists && !is_alone && !q->paused_at && ret->n < op->claim.count) {
         struct model_message *x = first_ready(m, op->queue);
         if (!x)
             break;
         bool is_over = x->expires_at && x->expires_at <= op->now;
-        if (!is_over && ret->n > 0 && bytes + x->payload.bytes > op->claim.bytes_max)
+        if (!is_over && ret->n > 0 &&
+            (x->is_alone || bytes + x->payload.bytes > op->claim.bytes_max))
             break;
         if (op->full) { /* it may have stopped anywhere */
             struct message_view v;
@@ -394,7 +412,10 @@ static void claim(struct run *r, struct outcome *ret) {
             continue;
         }
         bytes += x->payload.bytes;
-        hand_out(r, x);
+        is_alone = x->is_alone;
+        if (ret->n == 0)
+            in_company = op->claim.count > 1 && count_ready(m, op->queue) > 1 && !is_alone;
+        hand_out(r, x, in_company);
         ret->ids[ret->n++] = x->id;
     }
     if (op->error == ERR_DISK_FULL)
@@ -403,6 +424,7 @@ static void claim(struct run *r, struct outcome *ret) {
 
 static void succeed(struct model *m, struct model_message *x, int64_t now) {
     x->state = STATE_SUCCEEDED;
+    x->is_alone = x->in_company = false;
     x->next_at = 0;
     x->group = 0; /* its outcome is known */
     struct model_queue *q = &m->queues[x->queue];
@@ -435,6 +457,7 @@ static void settle_one(struct run *r, struct model_message *x, const struct op_i
         return;
     case SETTLE_RELEASE:
         x->state = STATE_PENDING;
+        x->in_company = false;
         x->next_at = item->delay_ms > 0 ? now + item->delay_ms : 0;
         tell(r->m, x, now, (struct model_line){.event = EVENT_RELEASED});
         break;

@@ -158,6 +158,8 @@ struct model_message {
     uint8_t error_worker, error_version;
     size_t story;
     /* since it died: */
+    bool is_alone;   /* near its limit after a lease that ran out: handed out alone */
+    bool in_company; /* processing: not the only one of its claim */
     int64_t died_at, first_failed_at;
     uint64_t dead_seq;
     uint8_t death_version;

@@ -57,6 +57,7 @@ void jobs_begin_tick(struct run *r) {
         struct model_job *j = &m->jobs[i];
         j->acts = j->state == JOB_SAMPLING || j->state == JOB_RUNNING;
         j->has_selected = false;
+        j->adopts = j->adopts && !model_job_has_ended(j);
         j->went = 0;
         j->sent_before = j->sent;
         if (j->acts && j->due_ns == INT64_MIN) /* the first time since a restart */
@@ -192,7 +193,8 @@ static enum fate find_fate(struct run *r, const struct model_message *x, const s
         return DISCARDED;
     if (v.state != STATE_DEAD)
         return SENT;
-    return j && j->patch && v.job_part == JOB_PART_NONE ? UNPATCHABLE : STAYS;
+    bool has_left = v.job_part == JOB_PART_NONE || (j && v.job != j->number);
+    return j && j->patch && has_left ? UNPATCHABLE : STAYS;
 }
 
 static void is_unpatchable(struct run *r, struct model_job *j, struct model_message *x) {
@@ -262,8 +264,12 @@ static bool letter_goes(struct run *r, struct model_message *x) {
         must_stay(r, x);
         return false;
     }
-    if (!j && model_job(m, number) && model_job(m, number)->adopts)
-        j = model_job(m, number);
+    struct model_job *other = model_job(m, number);
+    if (other && other != j && other->adopts && fate != UNPATCHABLE) {
+        if (j) /* it had it first, and could not patch it */
+            is_unpatchable(r, j, x);
+        j = other;
+    }
     if (!j) {
         object(r, "message %llu was sent or discarded, and is in no job",
                (unsigned long long)x->id);

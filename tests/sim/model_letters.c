@@ -134,7 +134,7 @@ void die(struct run *r, struct model_message *x, enum reason reason, uint8_t ver
     struct model_queue *q = &r->m->queues[x->queue];
     x->state = STATE_DEAD;
     x->reason = reason;
-    x->is_retry = false;
+    x->is_retry = x->is_alone = x->in_company = false;
     x->died_at = r->op->now;
     x->next_at = 0;
     x->death_version = version;
@@ -384,7 +384,7 @@ void import(struct run *r, struct outcome *ret) {
     struct model *m = r->m;
     const struct op *op = r->op;
     uint64_t count = 0;
-    enum imported results[MODEL_BATCH];
+    enum imported results[MODEL_BATCH] = {0};
     for (size_t i = 0; i < op->n; i++) {
         results[i] = look_at(r, i, ret->imported[i]);
         count += results[i] == IMPORT_NEW;

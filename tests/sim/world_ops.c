@@ -179,8 +179,7 @@ static enum err do_import(struct world *w, struct op *op, struct outcome *got) {
                                        .died_at = item->died_at,
                                        .first_failed_at = item->failures ? item->created_at + 3 : 0,
                                        .ttl_ms = item->ttl_ms,
-                                       .origin = item->origin < 0 ? (struct span){0}
-                                                                  : model_queue_name(item->origin),
+                                       .origin = model_queue_or_none(item->origin),
                                        .attempts = attempts[i],
                                        .attempt_count = attempts_of(item, attempts[i])};
     }
@@ -232,9 +231,10 @@ static enum err do_job_change(struct world *w, struct op *op, struct outcome *go
 /* -- queues and time ----------------------------------------------------------------------------------- */
 
 static enum err do_queue_put(struct world *w, struct op *op, struct outcome *got) {
+    static const struct policy_texts no_texts;
     const struct act act = model_act(op->who);
     return engine_queue_put(w->engine, op->now, model_queue_name(op->queue),
-                            op->has_policy ? &op->policy : NULL, &act, &got->created);
+                            op->has_policy ? &op->policy : NULL, &no_texts, &act, &got->created);
 }
 
 static enum err do_queue_pause(struct world *w, struct op *op, struct outcome *got) {

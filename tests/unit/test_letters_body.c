@@ -74,7 +74,8 @@ static void a_whole_letter(void) {
           span_equal_str(m->headers, "{\"h\":[1]}"));
     CHECK(m->created_at == 1000 && m->died_at == 2000 && m->first_failed_at == 1500);
     CHECK(m->retry_count == 2 && m->priority == 4 && m->ttl_ms == 500 && m->deliveries == 2);
-    CHECK(m->redrive_count == 1 && m->parent_id == 3 && m->edited_to == 9 && span_equal_str(m->origin, "a"));
+    CHECK(m->redrive_count == 1 && m->parent_id == 3 && m->edited_to == 9 &&
+          span_equal_str(m->origin, "a"));
     CHECK_EQ(m->attempt_count, 3);
     const struct letter_attempt *a = m->attempts;
     CHECK(a[0].event == EVENT_CLAIMED && a[0].attempt == 1 && a[0].at == 1100 &&

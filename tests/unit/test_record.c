@@ -84,8 +84,15 @@ static struct message_image any_image(void) {
         .next_at = any_time(),
         .expires_at = any_time(),
         .first_failed_at = any_time(),
+        .is_alone = any_bool(),
+        .in_company = any_bool(),
+        .is_ordered = any_bool(),
         .has_letter = any_bool(),
     };
+    if (m.is_ordered) {
+        m.order_key = any64();
+        m.order_rank = any64();
+    }
     m.has_letter |= has_died(&m);
     if (m.has_letter)
         m.letter = any_letter();
@@ -100,7 +107,10 @@ static bool image_equal(const struct message_image *a, const struct message_imag
            a->is_retry == b->is_retry && a->deliveries == b->deliveries &&
            a->updated_at == b->updated_at && a->next_at == b->next_at &&
            a->expires_at == b->expires_at && a->first_failed_at == b->first_failed_at &&
-           a->has_letter == b->has_letter && letter_equal(&a->letter, &b->letter);
+           a->is_alone == b->is_alone && a->in_company == b->in_company &&
+           a->is_ordered == b->is_ordered && a->order_key == b->order_key &&
+           a->order_rank == b->order_rank && a->has_letter == b->has_letter &&
+           letter_equal(&a->letter, &b->letter);
 }
 
 static bool image_is_sane(const struct message_image *m) {
@@ -163,8 +173,7 @@ static enum err read_engine(struct span meta, struct span data) {
 
 static enum err read_queue(struct span meta, struct span data) {
     struct record_queue r;
-    (void)data;
-    enum err e = record_queue_get(meta, &r);
+    enum err e = record_queue_get(meta, data, &r);
     if (e == OK)
         CHECK(r.name.n > 0 && is_part(r.name, meta) && is_part(r.paused_by, meta) &&
               is_part(r.pause_reason, meta) && r.policy.backoff.kind <= BACKOFF_LIST &&
@@ -256,6 +265,8 @@ static void engine_round_trip(void) {
 
 static struct record_queue any_queue(void) {
     static uint8_t name[LIMIT_QUEUE_NAME], by[LIMIT_ACTOR], why[LIMIT_PAUSE_REASON];
+    static uint8_t owner[LIMIT_OWNER], target[LIMIT_QUEUE_NAME], cause[LIMIT_ERROR_CLASS];
+    static uint8_t rules[LIMIT_POLICY_TEXT];
     struct record_queue r = {
         .queue = any64(),
         .dropping = any_bool(),
@@ -274,6 +285,15 @@ static struct record_queue any_queue(void) {
     };
     for (int i = 0; i < REASON_COUNT; i++)
         r.deaths_by[i] = any64();
+    r.texts = (struct policy_texts){.owner = any_span(owner, sizeof owner),
+                                    .target = any_span(target, sizeof target),
+                                    .rules = any_span(rules, sizeof rules)};
+    r.breaker_cause = any_span(cause, sizeof cause);
+    r.breaker = (enum breaker_state)rng_below(&rng, 3);
+    r.breaker_at = any_time();
+    r.breaker_until = any_time();
+    r.breaker_opened = any64();
+    r.alone_claims = any64();
     return r;
 }
 
@@ -282,7 +302,19 @@ static void queue_round_trip(void) {
     for (int i = 0; i < ROUNDS; i++) {
         struct record_queue r = any_queue(), s;
         size_t n = record_queue_put(meta, &r);
-        enum err e = record_queue_get(span_of(meta, n), &s);
+        struct span parts[QUEUE_SPANS];
+        struct buf data;
+        record_queue_spans(&r, parts);
+        buf_init(&data, SIZE_MAX);
+        for (int k = 0; k < QUEUE_SPANS; k++)
+            buf_add_span(&data, parts[k]);
+        enum err e = record_queue_get(span_of(meta, n), buf_span(&data), &s);
+        if (e == OK)
+            CHECK(policy_texts_equal(&r.texts, &s.texts) &&
+                  span_equal(r.breaker_cause, s.breaker_cause) && r.breaker == s.breaker &&
+                  r.breaker_at == s.breaker_at && r.breaker_until == s.breaker_until &&
+                  r.breaker_opened == s.breaker_opened && r.alone_claims == s.alone_claims);
+        buf_release(&data);
         CHECK(e == (r.name.n ? OK : ERR_CORRUPT));
         if (e != OK)
             continue;

@@ -20,6 +20,7 @@ static void begin(void) {
         slots[id] = slot_new(&st, id);
         slot_at(&st, slots[id])->priority = rng_below(&r, PRIORITY_MAX + 1) & 0xf;
         slot_at(&st, slots[id])->behind = rng_below(&r, 3) == 0;
+        slot_at(&st, slots[id])->again = rng_below(&r, 3) == 0;
     }
 }
 
@@ -27,11 +28,12 @@ static void end(void) {
     state_release(&st);
 }
 
-/* Whether a slot stands in that line: in front by falling priority, then those behind in the same way. */
+/* Whether a slot stands in that line: in front by falling priority, then retries that have lines of
+ * their own, then those behind, in the same way. */
 static bool is_in_line(const struct slot *s, unsigned line) {
-    bool behind = line > PRIORITY_MAX;
-    return s->behind == behind &&
-           s->priority == PRIORITY_MAX - (behind ? line - PRIORITY_MAX - 1 : line);
+    unsigned lane = s->behind ? 2 : s->again ? 1 : 0;
+    return lane == line / (PRIORITY_MAX + 1) &&
+           s->priority == PRIORITY_MAX - line % (PRIORITY_MAX + 1);
 }
 
 /* The ids of a set in its order, compared with what must be there. */
@@ -82,6 +84,7 @@ static void those_behind_go_last(void) {
     struct slot *front = slot_at(&st, slots[2]), *behind = slot_at(&st, slots[1]);
     front->priority = 0;
     front->behind = 0;
+    front->again = 1;
     behind->priority = PRIORITY_MAX;
     behind->behind = 1;
     set_add(&st, &queue, SET_READY, slots[1]);
@@ -89,7 +92,7 @@ static void those_behind_go_last(void) {
     set_add(&st, &queue, SET_READY, slots[2]);
     CHECK_EQ(set_first(&st, &queue, SET_READY), slots[2]);
     CHECK_EQ(set_after(&st, &queue, SET_READY, slot_line(front), 2), slots[1]);
-    CHECK_EQ(set_after(&st, &queue, SET_READY, PRIORITY_MAX + 1, 0), slots[1]);
+    CHECK_EQ(set_after(&st, &queue, SET_READY, 2 * (PRIORITY_MAX + 1), 0), slots[1]);
     CHECK_EQ(set_after(&st, &queue, SET_READY, LINES - 1, 0), 0);
     end();
 }
