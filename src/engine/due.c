@@ -172,7 +172,9 @@ static uint32_t trim_dead(struct engine *e, struct queue *q, int64_t now, uint32
     if (q->dead_trim_group)
         return looked;                                   /* it goes on in the next turn */
     int64_t not_before = now + q->dead_trim_groups / 10; /* ten thousand groups: a second */
-    q->dead_trim_at = q->dead_trim_next_at > not_before ? q->dead_trim_next_at : not_before;
+    q->dead_trim_at = q->dead_trim_next_at;
+    if (q->dead_trim_at > now && q->dead_trim_at < not_before)
+        q->dead_trim_at = not_before;
     return looked;
 }
 

@@ -282,7 +282,7 @@ class Worker(threading.Thread):
             mid = self.ledger.dead.pop(self.rng.randrange(len(self.ledger.dead)))
             record = self.ledger.records[mid]
             record.acknowledged = None
-        reply = self.client.post(f"/queues/{record.queue}/messages/{mid}/replay")
+        reply = self.client.post(f"/queues/{record.queue}/messages/{mid}/replay", {"force": True})
         assert reply.status == 200, reply
         with self.ledger.lock:
             self.ledger.promise("replayed")

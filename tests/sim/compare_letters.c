@@ -346,7 +346,7 @@ bool model_same_pages(const struct model *m, struct engine *e, int64_t now, int 
                       const struct letter_filter *filter, const struct letter_query *query,
                       char *text, size_t text_bytes) {
     const struct complaint complaint = {text, text_bytes}, *c = &complaint;
-    const struct model_message *want[MODEL_MESSAGES];
+    const struct model_message *want[MODEL_MESSAGES] = {0};
     size_t n = 0, k = 0;
     for (size_t i = 0; i < m->message_count; i++) {
         const struct model_message *x = &m->messages[i];

@@ -224,11 +224,11 @@ static void went(struct run *r, struct model_message *x, bool is_due) {
         purge = NULL;
     if (purge && is_due)
         r->tick->purged_due[x->queue]++;
-    else if (purge)
+    else if (purge && !purge->adopts)
         goes(r, purge, x);
-    else if (is_due)
+    else if (!purge && is_due)
         l->expired++;
-    else
+    else if (!purge)
         object(r, "dead letter %llu went before its retention was over", (unsigned long long)x->id);
     l->discarded++;
     struct job_counts *c = job_leave(r->m, x);
