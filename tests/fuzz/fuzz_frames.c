@@ -33,7 +33,7 @@ static enum err read_record(void *ctx, const struct log_record *r) {
     uint64_t segment, *count = ctx;
     (*count)++;
     get(record_engine_get(r->meta, &engine));
-    get(record_queue_get(r->meta, &queue));
+    get(record_queue_get(r->meta, r->data, &queue));
     get(record_queue_gone_get(r->meta, &queue_gone));
     get(record_message_get(r->meta, r->data, &message));
     get(record_state_get(r->meta, r->data, &state));

@@ -30,9 +30,12 @@ static int64_t lateness(const struct model *m, int queue) {
 
 /* -- before ------------------------------------------------------------------------------------------ */
 
-/* Then it is known what it finds; else letters may have gone before it came to them. */
+/* Then it is known what it finds; else letters may have gone before it came to them, or match now and
+ * did not when it passed them. */
 static bool selects_alone(const struct run *r, const struct model_job *j) {
     const struct model *m = r->m;
+    if (j->filter.by == BY_EXPIRES || j->filter.by == BY_EDITED)
+        return false;
     for (size_t i = 0; i < m->job_count; i++)
         if (m->jobs[i].acts && &m->jobs[i] != j)
             return false;
