@@ -531,6 +531,8 @@ static bool take_known_form(struct text *t) {
 }
 
 void message_normalise(struct span message, struct buf *out) {
+    if (message.n == 0)
+        return;
     struct span s = span_cut_utf8(message, FINGERPRINT_MESSAGE_MAX);
     struct text t = {
         .begin = s.p,

@@ -477,6 +477,8 @@ static void put_frame(struct buf *out, const struct frame *f, enum dialect diale
 }
 
 void detail_frames(struct span detail, struct buf *out) {
+    if (detail.n == 0)
+        return;
     struct trace t = {.dialect = DIALECT_NONE};
     if (detail.n <= FINGERPRINT_DETAIL_MAX) {
         take_lines(&t, detail);

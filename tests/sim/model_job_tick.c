@@ -222,9 +222,13 @@ static struct model_job *adopting(struct model *m, enum job_kind kind) {
 /* Taken by retention or a purge. When it was due for both, either may have been. */
 static void went(struct run *r, struct model_message *x, bool is_due) {
     struct ledger *l = &r->m->queues[x->queue].ledger;
-    struct model_job *j = job_of(r->m, x), *purge = j ? j : adopting(r->m, JOB_PURGE);
-    if (purge && (purge->kind != JOB_PURGE || !purge->acts))
+    struct model_job *j = job_of(r->m, x), *purge = adopting(r->m, JOB_PURGE);
+    if (j && j->kind == JOB_PURGE && j->acts)
+        purge = j;
+    else if (j && !j->patch)
         purge = NULL;
+    if (j && purge && j != purge && !is_due)
+        is_unpatchable(r, j, x); /* the one passed it over, and then the other had it */
     if (purge && is_due)
         r->tick->purged_due[x->queue]++;
     else if (purge && !purge->adopts)
