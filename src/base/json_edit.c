@@ -181,12 +181,19 @@ static const uint8_t *skip_container(const uint8_t *p) {
     return p;
 }
 
+/* What stands behind a number or a word within a container. */
+static bool ends_scalar(uint8_t c) {
+    return c == ',' || c == ']' || c == '}' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
 static const uint8_t *skip_value(const uint8_t *p) {
     if (*p == '"')
         return skip_string(p);
     if (*p == '{' || *p == '[')
         return skip_container(p);
-    return p + strcspn((const char *)p, ",]} \n\r\t");
+    while (!ends_scalar(*p))
+        p++;
+    return p;
 }
 
 /* Where an item lies: [before, start) is the bracket or comma before it with its spaces, [start,
