@@ -38,9 +38,9 @@ def test_leases_are_renewed_while_others_come_and_go(cli, tmp_path):
     long = cli.put(*["long"] * 5)
     cli.api("POST", "/messages", [{"payload": "short"}] * 1000)
     go = tmp_path / "go"
-    worker = cli.work("--until-empty", "-j", "100", "--lease", "1", "--", "sh", "-c",
+    worker = cli.work("--until-empty", "-j", "100", "--lease", "5", "--", "sh", "-c",
                       f'if [ "$(cat)" = long ]; then while [ ! -e {go} ]; do sleep 0.1; done; fi')
-    wait_until(lambda: cli.api("GET").json()["counts"]["succeeded"] == 1000, timeout=60)
+    wait_until(lambda: cli.api("GET").json()["counts"]["succeeded"] == 1000, timeout=120)
     go.touch()
     assert worker.process.wait(20) == 0
     for m in map(cli.message, long):
