@@ -86,7 +86,7 @@ def test_output_passes_through(cli):
 
 def test_the_child_has_no_other_descriptor(cli, script):
     cli.put("a", "b")
-    look = script("import os\nprint(sorted(int(fd) for fd in os.listdir('/proc/self/fd')))", sys.executable)
+    look = script("import os\nos.write(1, b'%a\\n' % sorted(int(fd) for fd in os.listdir('/proc/self/fd')))", sys.executable)
     read, write = os.pipe()
     worker = cli.work("--until-empty", "-j", "2", "--", look, pass_fds=[read, write])
     assert worker.process.wait(20) == 0

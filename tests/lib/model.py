@@ -28,6 +28,8 @@ class Message:
         self.status, self.retry_count, self.deliveries = "pending", 0, 0
         self.error = self.error_class = self.reason = self.died = self.lease = self.lease_end = self.done = None
         self.redrives, self.gone, self.why = 0, None, None
+        self.alone = False    # it is handed out alone
+        self.company = False  # it was not the only one of its claim
         self.story = []
 
     def due(self):
@@ -64,7 +66,7 @@ class Queue:
         for m in self.messages.values():
             if m.status == "processing" and m.lease_end <= now:
                 m.story.append((m.deliveries, "lease_expired", now))
-                self._failed(m, now, "lease_expired", None, None)
+                self._lease_expired(m, now)
         for m in self.messages.values():
             if m.status == "pending" and m.expires is not None and m.expires <= now:
                 m.story.append((m.deliveries, "expired", now))
@@ -97,16 +99,33 @@ class Queue:
     def _die(self, m, now, reason):
         m.status, m.reason, m.died, m.updated, m.available, m.retry_at = "dead", reason, now, now, None, None
 
+    def _lease_expired(self, m, now):
+        """Near its limit it goes alone the next time; in company it does not die of it."""
+        if m.company and m.retry_count + 1 >= m.max_retries:
+            self._note_failure(m, now, "lease_expired", None)
+            self._back(m, now, None)
+            m.alone = True
+        else:
+            self._failed(m, now, "lease_expired", None, None)
+            m.alone = m.status == "pending" and m.retry_count + 1 >= m.max_retries
+
     def _failed(self, m, now, error_class, error, wait, permanent=False):
         m.retry_count += 1
-        m.error_class, m.error, m.updated = error_class, error, now
-        m.lease = m.lease_end = None
+        self._note_failure(m, now, error_class, error)
         if permanent or m.retry_count >= m.max_retries:
             lease = error_class == "lease_expired" and error is None
             self._die(m, now, "permanent" if permanent else "lease_expired" if lease else "max_retries")
         else:
-            m.status = "pending"
-            m.retry_at = now + (self.backoff(m.retry_count) if wait is None else wait)
+            self._back(m, now, wait)
+
+    def _note_failure(self, m, now, error_class, error):
+        m.error_class, m.error, m.updated = error_class, error, now
+        m.lease = m.lease_end = None
+        m.alone = False
+
+    def _back(self, m, now, wait):
+        m.status = "pending"
+        m.retry_at = now + (self.backoff(max(m.retry_count, 1)) if wait is None else wait)
 
     # -- verbs ----------------------------------------------------------------------------------------------------------
 
@@ -150,8 +169,15 @@ class Queue:
         return sorted(found, key=lambda m: (-m.priority, m.id))
 
     def claim(self, now, count, lease_seconds):
-        got = self.ready(now)[:count] if self.paused is None else []
+        got, ready = [], self.ready(now) if self.paused is None else []
+        for m in ready[:count]:
+            if not got or not m.alone:
+                got.append(m)
+            if m.alone:
+                break
+        in_company = count > 1 and len(ready) > 1 and not got[0].alone
         for m in got:
+            m.company = in_company
             m.status, m.updated, m.available, m.retry_at = "processing", now, None, None
             m.deliveries += 1
             m.lease_end = now + (lease_seconds or self.setting("lease_seconds", 300))
@@ -178,7 +204,7 @@ class Queue:
                          fields.get("permanent", False))
         elif action == "release":
             m.story.append((m.deliveries, "released", now))
-            m.status, m.updated, m.lease = "pending", now, None
+            m.status, m.updated, m.lease, m.alone = "pending", now, None, False
             delay = fields.get("delay_seconds", 0)
             m.available = now + delay if delay else None
         else:

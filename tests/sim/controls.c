@@ -192,13 +192,14 @@ void world_spoil_pages(struct world *w, bool begins) {
 
 /* -- instead of a verb --------------------------------------------------------------------------- */
 
-/* What was appended is on disk, whatever follows. */
+/* What was appended is on disk, and what follows may not get there. */
 static void write_now(struct world *w) {
     crash_io_fail(w->disk, 0, 0, 0, 0);
     if (w->batch_out || !log_batch_take(w->log))
         return;
     w->batch_out = true;
     w->batch_written = log_batch_write(w->log) == OK;
+    crash_io_die_in(w->disk, 1 + (unsigned)rng_below(&w->rng, 3));
 }
 
 bool world_replay_spoilt(struct world *w, const struct op *op) {

@@ -627,5 +627,5 @@ void model_restart(struct model *m) {
     for (size_t i = 0; i < m->message_count; i++)
         touch(&m->messages[i], m->messages[i].updated_at);
     for (size_t i = 0; i < m->job_count; i++)
-        m->jobs[i].due_ns = INT64_MIN;
+        m->jobs[i].is_restarted = true;
 }

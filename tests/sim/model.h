@@ -240,7 +240,8 @@ struct model_job {
     uint64_t succeeded_before, died_before; /* what the share of stop_if leaves out */
     int64_t reached_at;                     /* selection has come to this place */
     uint64_t reached_seq;
-    int64_t due_ns;   /* by its rate, the next letter goes at this time or later */
+    int64_t due_ns;                   /* by its rate, the next letter goes at this time or later */
+    bool is_restarted, may_be_loaded; /* it begins anew */
     bool target_gone; /* what it stopped for; else for the share of those that died again */
     /* Within a tick: */
     bool acts;         /* it may send */

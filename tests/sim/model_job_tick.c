@@ -54,6 +54,15 @@ static int64_t first_due(const struct model_job *j, int64_t now) {
     return now * NS_PER_MS + interval_ns(j);
 }
 
+/* The first time it acts since a restart; on a full disk perhaps not yet. */
+static void load(struct run *r, struct model_job *j) {
+    int64_t due_ns = first_due(j, r->op->now);
+    if (j->is_restarted || (j->may_be_loaded && due_ns < j->due_ns))
+        j->due_ns = due_ns;
+    j->may_be_loaded = (j->is_restarted || j->may_be_loaded) && r->op->full;
+    j->is_restarted = false;
+}
+
 void jobs_begin_tick(struct run *r) {
     struct model *m = r->m;
     for (size_t i = 0; i < m->job_count; i++) {
@@ -63,8 +72,8 @@ void jobs_begin_tick(struct run *r) {
         j->adopts = j->adopts && !model_job_has_ended(j);
         j->went = 0;
         j->sent_before = j->sent;
-        if (j->acts && j->due_ns == INT64_MIN) /* the first time since a restart */
-            j->due_ns = first_due(j, r->op->now);
+        if (j->acts)
+            load(r, j);
         j->last = (struct letter_place){INT64_MIN, 0};
     }
     for (size_t i = 0; i < m->job_count; i++) {

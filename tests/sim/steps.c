@@ -39,7 +39,7 @@ uint32_t any_size(struct world *w) {
 
 void any_content(struct world *w, struct op_item *item, uint32_t bytes) {
     uint32_t tag = w->next_tag++;
-    if (dice(w, 3) == 0) {
+    if (dice(w, 5) == 0) {
         item->payload = json_payload(tag, (int16_t)dice(w, 4));
         item->headers = json_headers((int16_t)((int16_t)dice(w, 3) - 1));
         return;
@@ -69,8 +69,15 @@ static void step_enqueue(struct world *w) {
 
 /* -- consuming -------------------------------------------------------------------------------------------- */
 
+/* One that has something, mostly. */
+static int busy_queue(struct world *w) {
+    const struct model *m = &w->live;
+    return m->message_count == 0 || dice(w, 2) ? any_queue(w)
+                                               : m->messages[dice(w, m->message_count)].queue;
+}
+
 static void step_claim(struct world *w) {
-    struct op *op = world_op(w, OP_CLAIM, any_queue(w));
+    struct op *op = world_op(w, OP_CLAIM, busy_queue(w));
     op->claim.count = dice(w, 3) ? 1 : 1 + dice(w, MODEL_BATCH);
     op->claim.lease_ms = dice(w, 2) ? 0 : (int64_t)(1 + dice(w, 20)) * 1000;
     op->claim.bytes_max = dice(w, 3) ? SIZE_MAX : dice(w, 5000);
@@ -95,13 +102,13 @@ uint64_t any_message(struct world *w, int queue, enum state state) {
 
 /* Mostly one of a few causes: each other one makes a group of its own. */
 uint32_t any_error(struct world *w) {
-    if (dice(w, 16) == 0 && w->live.group_count < MODEL_GROUPS / 2)
+    if (dice(w, 40) == 0 && w->live.group_count < MODEL_GROUPS / 2)
         return w->next_tag++;
     return cause_tag((unsigned)dice(w, CAUSES), (uint32_t)dice(w, 8));
 }
 
 static void step_settle(struct world *w) {
-    struct op *op = world_op(w, OP_SETTLE, any_queue(w));
+    struct op *op = world_op(w, OP_SETTLE, busy_queue(w));
     op->n = dice(w, 3) ? 1 : 1 + dice(w, 10);
     for (size_t i = 0; i < op->n; i++) {
         struct op_item *item = &op->items[i];
@@ -115,7 +122,7 @@ static void step_settle(struct world *w) {
                        : action < 9 ? SETTLE_RELEASE
                                     : SETTLE_EXTEND;
         item->tag = any_error(w);
-        item->permanent = dice(w, 8) == 0;
+        item->permanent = dice(w, 5) == 0;
         item->delay_ms = dice(w, 5) ? -1 : (int64_t)dice(w, 4000);
         item->lease_ms = dice(w, 2) ? 0 : (int64_t)(1 + dice(w, 10)) * 1000;
     }
@@ -124,7 +131,7 @@ static void step_settle(struct world *w) {
 
 struct who any_who(struct world *w) {
     return (struct who){.actor = (uint8_t)dice(w, MODEL_ACTORS),
-                        .reason = (uint8_t)dice(w, dice(w, 8) ? 2 : MODEL_REASONS)};
+                        .reason = (uint8_t)dice(w, dice(w, 20) ? 3 : MODEL_REASONS)};
 }
 
 /* -- queues ----------------------------------------------------------------------------------------------------- */
@@ -174,7 +181,7 @@ static void step_queue_delete(struct world *w) {
 
 static void step_queue_pause(struct world *w) {
     struct op *op = world_op(w, OP_QUEUE_PAUSE, any_queue(w));
-    op->paused = dice(w, w->live.queues[op->queue].paused_at ? 8 : 2) == 0;
+    op->paused = dice(w, 8) == 0;
     op->who = any_who(w);
     world_run(w, op);
 }
@@ -313,10 +320,10 @@ static const struct {
     void (*step)(struct world *w);
     unsigned weight;
 } steps[] = {
-    {step_enqueue, 200}, {step_claim, 170},    {step_settle, 200},    {step_replay, 24},
+    {step_enqueue, 200}, {step_claim, 220},    {step_settle, 220},    {step_replay, 24},
     {step_edit, 6},      {step_discard, 10},   {step_undiscard, 6},   {step_import, 5},
     {step_group, 6},     {step_job_start, 8},  {step_job_change, 12}, {step_clock, 100},
-    {step_commit, 140},  {step_clean, 60},     {step_read, 30},       {step_letters, 10},
+    {step_commit, 140},  {step_clean, 90},     {step_read, 30},       {step_letters, 10},
     {step_watch, 10},    {step_queue_put, 12}, {step_queue_pause, 6}, {step_queue_delete, 3},
     {step_crash, 4},     {step_fault, 3},      {world_compare, 1},
 };

@@ -21,7 +21,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 10000, BIG_REPLY = 1024 * 1024 };
+/* A receive buffer much below the loopback's 64 KiB segments makes the kernel drop and wait: seconds, on a busy machine. */
+enum { PATIENCE_MS = 10000, BIG_REPLY = 1024 * 1024, SMALL_BUFFER = 128 * 1024 };
 
 /* -- the world of one case --------------------------------------------------------------------- */
 

@@ -58,7 +58,7 @@ static void listening_fails_with_a_message(void) {
 enum { BIG_REPLIES = 40 };
 
 static void slow_reader_client(struct world *w) {
-    int fd = dial_with(w, 8192);
+    int fd = dial_with(w, SMALL_BUFFER);
     char asks[BIG_REPLIES] = {0};
     send_all(fd, asks, sizeof asks);
     for (int i = 0; i < PATIENCE_MS && w->out_most <= CONN_OUT_HIGH; i++)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 static void talk_until_closed_client(struct world *w) {
-    int fd = dial_with(w, 8192);
+    int fd = dial_with(w, SMALL_BUFFER);
     send(fd, "hello", 5, MSG_NOSIGNAL);
     if (w->close_in == IN_ENDED)
         shutdown(fd, SHUT_WR);
@@ -98,7 +98,7 @@ static void the_peer_can_read_the_last_reply(void) {
 }
 
 static void finish_big_client(struct world *w) {
-    int fd = dial_with(w, 8192);
+    int fd = dial_with(w, SMALL_BUFFER);
     send_all(fd, "x", 1);
     CHECK(wait_for(&w->readable, 1));
     char *p = mem_alloc(w->reply_bytes);
@@ -117,7 +117,7 @@ static void finishing_sends_everything_first(void) {
 }
 
 static void reset_under_output_client(struct world *w) {
-    int fd = dial_with(w, 8192);
+    int fd = dial_with(w, SMALL_BUFFER);
     send_all(fd, "x", 1);
     CHECK(wait_for(&w->readable, 1));
     reset_and_close(fd);
