@@ -20,7 +20,8 @@ static struct record_event read_claim(struct engine *e, const struct slot *s) {
 
 static void emit_death(struct engine *e, struct record_state *r, uint32_t slot, int64_t now,
                        const struct failure_facts *facts) {
-    const struct queue *q = queue_at(&e->st, slot_at(&e->st, slot)->queue);
+    struct queue *q = queue_at(&e->st, slot_at(&e->st, slot)->queue);
+    end_note(q, false, r->image.deliveries);
     r->image.state = STATE_DEAD;
     r->image.reason = facts->reason;
     r->image.is_retry = r->image.is_alone = r->image.in_company = false;
@@ -184,6 +185,8 @@ void fail_message(struct engine *e, struct slot *s, int64_t now, const struct fa
         die_of_failure(e, &r, i, now, v.reason);
     else
         back(e, &r, now, delay_of(e, &v, r.image.retry_count ? r.image.retry_count : 1));
+    if (v.what == RETRIES)
+        failing_note(&e->st, q, s->id, r.image.first_failed_at);
     if (v.is_seen && (was_closed || q->breaker == BREAKER_HALF_OPEN))
         breaker_note(e, q, now, false, f->error_class);
     else
