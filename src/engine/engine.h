@@ -483,6 +483,8 @@ struct queue;
 enum err engine_watch(struct engine *e, int64_t now, struct span queue,
                       struct queue **ret) MUST_CHECK;
 void engine_unwatch(struct engine *e, struct queue *q);
+/* The handle of a queue that is watched; NULL when nobody waits for it. */
+struct queue *engine_watched(const struct engine *e, struct span queue);
 struct queue *engine_woken(struct engine *e); /* NULL when there is none (any more) */
 
 /* -- for metrics, tests and tools ------------------------------------------------------------ */

@@ -262,6 +262,11 @@ void engine_unwatch(struct engine *e, struct queue *q) {
     queue_unwatch(q);
 }
 
+struct queue *engine_watched(const struct engine *e, struct span queue) {
+    struct queue *q = queue_by_name(&e->st, queue);
+    return q && q->watchers > 0 ? q : NULL;
+}
+
 struct queue *engine_woken(struct engine *e) {
     return state_woken(&e->st);
 }

@@ -75,6 +75,14 @@ void claim_reply_error(struct reply *r, enum claim_shape shape, enum err e) {
     buf_add_byte(r->body, '}');
 }
 
+void claim_let_others_first(struct call *c) {
+    struct queue *q = engine_watched(call_engine(c), c->queue);
+    if (!q)
+        return;
+    http_on_woken(c->http, q);
+    buf_clear(c->reply.body); /* theirs were made in it */
+}
+
 void claim_or_wait(struct call *c, const struct claim_body *body, enum claim_shape shape) {
     struct http *h = c->http;
     size_t n = 0;
@@ -96,7 +104,9 @@ void handle_claim(struct call *c) {
         return;
     struct claim_body body;
     claim_body_read(&body, json, "", &c->http->errors);
-    if (call_is_valid(c))
+    if (call_is_valid(c)) {
+        claim_let_others_first(c);
         claim_or_wait(c, &body, body.has_count ? CLAIM_MANY : CLAIM_ONE);
+    }
     json_free(json);
 }

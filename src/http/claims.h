@@ -3,6 +3,10 @@
 
 #include "http/front.h"
 
+/* Serves the claims that wait for the queue: before anything of this call's reply is written. Else a
+ * claim that is read between an enqueue and the end of the turn would overtake them. */
+void claim_let_others_first(struct call *c);
+
 /* Claims, and replies or waits. For CLAIM_AFTER_SETTLE the reply's body holds {"results":[...]
  * without its end. */
 void claim_or_wait(struct call *c, const struct claim_body *body, enum claim_shape shape);

@@ -82,6 +82,8 @@ static void put_results(struct call *c, const struct settle_body *body, const en
 
 static void settle_many(struct call *c, const struct settle_body *body) {
     struct http *h = c->http;
+    if (body->has_claim)
+        claim_let_others_first(c);
     if (body->count > 0) {
         enum err e =
             engine_settle(call_engine(c), c->now, c->queue, body->items, body->count, h->results);

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from lib.client import Client, T0, at
+from lib.client import Client, T0, at, strict_json
 from lib.raw import Raw, request
 
 
@@ -323,12 +323,25 @@ def test_a_waiter_that_left_loses_nothing(live, live_queue):
     assert c["id"] == m["id"] and c["deliveries"] == 1
 
 
+def test_a_newcomer_does_not_overtake_who_waits(live, live_queue):
+    """One whose claim is read between the enqueue and the moment when those who wait are served."""
+    path = live_queue.path
+    with Raw(live) as producer, Raw(live) as newcomer, Raw(live) as first:
+        for _ in range(50):
+            first.send(request("POST", path + "/claim", b'{"wait_seconds": 20}'))
+            while live_queue.client.get(path).json.get("consumers") != 1:
+                pass
+            producer.send(request("POST", path + "/messages", b'{"payload": "a"}'))
+            newcomer.send(request("POST", path + "/claim", b"{}"))
+            a = strict_json(producer.reply().body)
+            stolen = strict_json(newcomer.reply().body)["message"]
+            assert stolen is None and strict_json(first.reply().body)["message"]["id"] == a["id"]
+
+
 def test_waiters_are_served_in_turn(live, live_queue):
-    """A waiter that came first is not starved by one that came later."""
     first = Waiter(live, live_queue.name)
     waiting(live_queue)
     second = Waiter(live, live_queue.name)
-    live_queue.client.get("/healthz")
     a = live_queue.enqueue("a")
     assert first.message()["id"] == a["id"]
     b = live_queue.enqueue("b")
