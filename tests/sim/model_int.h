@@ -14,7 +14,7 @@ struct run {
 };
 
 /* A death on its way to its cause group; the message may be in another queue by then. */
-struct death {
+struct model_death {
     uint64_t id, position; /* where in the log */
     int queue;
     enum reason reason;
@@ -28,8 +28,8 @@ struct death {
 /* What a tick has to keep in mind. */
 struct tick {
     size_t death_count;
-    struct death deaths[MODEL_MESSAGES]; /* they reach their groups in the order of the log */
-    bool group_left[MODEL_GROUPS];       /* a letter of it went */
+    struct model_death deaths[MODEL_MESSAGES]; /* they reach their groups in the order of the log */
+    bool group_left[MODEL_GROUPS];             /* a letter of it went */
     uint64_t purged_due[MODEL_QUEUES];   /* purged, and due for retention as well: which was it? */
     bool costs_nothing;                  /* the lease that ends now, as the engine has it */
     uint64_t probe_pauses[MODEL_QUEUES]; /* of failed probes */
@@ -126,7 +126,7 @@ void tick(struct run *r);
 /* It is dead; `stays`: and does not move on. */
 void die(struct run *r, struct model_message *x, enum reason reason, uint8_t version, bool stays);
 /* A death reaches its cause group. */
-void group_join(struct run *r, const struct death *d);
+void group_join(struct run *r, const struct model_death *d);
 void go_again(const struct model *m, struct model_message *x, int64_t now);
 /* Makes a letter's copy, the message after all others. */
 struct model_message *copy_put(struct model *m, const struct model_message *x, int queue,

@@ -17,7 +17,7 @@ static uint64_t members(const struct model *m, size_t group) {
     return n;
 }
 
-static struct failure_facts facts_of(const struct death *d) {
+static struct failure_facts facts_of(const struct model_death *d) {
     struct failure_facts f = {.queue = model_queue_name(d->queue), .reason = d->reason};
     if (d->has_error) {
         f.fingerprint = span_cut_utf8(model_fingerprint(d->error_tag), LIMIT_FINGERPRINT);
@@ -36,7 +36,7 @@ static size_t group_find(const struct model *m, int queue, uint64_t key) {
     return i;
 }
 
-static size_t group_make(struct run *r, const struct death *d, uint64_t key) {
+static size_t group_make(struct run *r, const struct model_death *d, uint64_t key) {
     struct model *m = r->m;
     size_t i = 0;
     while (i < m->group_count && m->groups[i].exists)
@@ -105,7 +105,7 @@ static void count_version(struct model_group *g, uint8_t version) {
 }
 
 /* One that moves on is counted, and leaves its group as it was. */
-void group_join(struct run *r, const struct death *d) {
+void group_join(struct run *r, const struct model_death *d) {
     struct model *m = r->m;
     struct failure_facts facts = facts_of(d);
     uint64_t key = fingerprint_v1(&facts);
@@ -131,15 +131,15 @@ void group_join(struct run *r, const struct death *d) {
 
 /* -- dying ------------------------------------------------------------------------------------------- */
 
-static struct death death_of(const struct model_message *x, bool stays) {
-    return (struct death){.id = x->id,
-                          .queue = x->queue,
-                          .reason = x->reason,
-                          .stays = stays,
-                          .has_error = x->has_error,
-                          .error_tag = x->error_tag,
-                          .version = x->death_version,
-                          .died_at = x->died_at};
+static struct model_death death_of(const struct model_message *x, bool stays) {
+    return (struct model_death){.id = x->id,
+                                .queue = x->queue,
+                                .reason = x->reason,
+                                .stays = stays,
+                                .has_error = x->has_error,
+                                .error_tag = x->error_tag,
+                                .version = x->death_version,
+                                .died_at = x->died_at};
 }
 
 void die(struct run *r, struct model_message *x, enum reason reason, uint8_t version, bool stays) {
@@ -155,7 +155,7 @@ void die(struct run *r, struct model_message *x, enum reason reason, uint8_t ver
     struct job_counts *c = job_leave(r->m, x);
     if (c)
         c->died_again++;
-    struct death d = death_of(x, stays);
+    struct model_death d = death_of(x, stays);
     if (!r->tick) {
         x->dead_seq = r->m->next_dead_seq++;
         group_join(r, &d);
@@ -398,7 +398,7 @@ static void import_one(struct run *r, const struct op_item *item) {
     x->dead_seq = m->next_dead_seq++;
     touch(x, item->died_at);
     m->queues[x->queue].ledger.moved_in++;
-    struct death d = death_of(x, true);
+    struct model_death d = death_of(x, true);
     group_join(r, &d);
 }
 

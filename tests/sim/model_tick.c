@@ -128,7 +128,7 @@ static void messages_due(struct run *r) {
 /* -- deaths: they reach their groups in order --------------------------------------------------------- */
 
 static int compare_deaths(const void *pa, const void *pb) {
-    const struct death *a = pa, *b = pb;
+    const struct model_death *a = pa, *b = pb;
     return a->position < b->position ? -1 : a->position > b->position;
 }
 
@@ -138,7 +138,7 @@ static void deaths_join(struct run *r) {
     struct message_view v;
     qsort(t->deaths, t->death_count, sizeof *t->deaths, compare_deaths);
     for (size_t i = 0; i < t->death_count; i++) {
-        const struct death *d = &t->deaths[i];
+        const struct model_death *d = &t->deaths[i];
         uint64_t seq = m->next_dead_seq++;
         group_join(r, d);
         if (!d->stays)
