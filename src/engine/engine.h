@@ -59,11 +59,14 @@ enum err engine_key_find(struct engine *e, int64_t now, struct span queue, struc
 
 struct claim {
     size_t count;     /* 1..LIMIT_BATCH */
-    int64_t lease_ms; /* 0 = the queue's */
+    int64_t lease_ms; /* 0 = the queue's; CLAIM_HELD: no time, it ends with the connection */
     /* of payload and headers together; the first message is given whatever its size */
     size_t bytes_max;
     struct span worker, worker_version;
 };
+
+#define CLAIM_HELD                                                                                 \
+    (-1) /* whoever holds it settles it (SETTLE_RETURN), or engine_begin after a restart */
 
 /* Hands out up to count ready messages; their deliveries are raised. *ret_n is 0 when there is
  * nothing (also when there is no such queue). ERR_DISK_FULL. The lease token of a message is its
@@ -71,7 +74,14 @@ struct claim {
 enum err engine_claim(struct engine *e, int64_t now, struct span queue, const struct claim *claim,
                       uint64_t *ret_ids, size_t *ret_n) MUST_CHECK;
 
-enum settle_action { SETTLE_SUCCEED, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_EXTEND };
+enum settle_action {
+    SETTLE_SUCCEED,
+    SETTLE_FAIL,
+    SETTLE_RELEASE,
+    SETTLE_EXTEND,
+    SETTLE_RETURN, /* AMQP's requeue: as release, but dead at once when it was delivered too often */
+    SETTLE_REJECT, /* dead at once with reason rejected, by its receiver */
+};
 
 struct settle {
     enum settle_action action;
