@@ -9,12 +9,16 @@
 
 #define ENVELOPE_KEYS 64   /* routing keys: the first, then those of CC, then of BCC */
 #define ENVELOPE_DEATHS 16 /* over it the oldest but the first is forgotten */
+/* The same for all deaths together, packed: room for the two that are always kept. So x-death never
+ * outgrows a frame. */
+#define ENVELOPE_DEATHS_BYTES (36 * 1024)
+#define ENVELOPE_TEXT 255 /* bytes of each name, key and expiration */
 
 /* One entry of x-death: all deaths in one queue for one reason. */
 struct death {
     struct span queue; /* its name within its vhost */
     enum reason reason;
-    bool is_first; /* the message's first death was one of these */
+    bool is_first; /* the message's first death was one of these: of exactly one entry */
     uint32_t count;
     int64_t at;                      /* of the first of them; milliseconds */
     struct span exchange;            /* published to before that one */
@@ -36,11 +40,13 @@ struct envelope {
     uint8_t death_count;
 };
 
-/* Appends the packed form; the largest one has ENVELOPE_BYTES_MAX + properties.n bytes. */
-#define ENVELOPE_BYTES_MAX ((ENVELOPE_DEATHS + 1) * (ENVELOPE_KEYS + 4) * 256)
+/* Appends the packed form (nothing for an envelope of nothing); the largest one has
+ * ENVELOPE_BYTES_MAX + properties.n bytes. Nothing in it depends on the queue that holds it, so that
+ * it may move with the message. */
+#define ENVELOPE_BYTES_MAX ((ENVELOPE_KEYS + 4) * 256 + ENVELOPE_DEATHS_BYTES)
 void envelope_pack(struct buf *out, const struct envelope *v);
-/* The spans point into `packed`. An empty one is an envelope of nothing. ERR_CORRUPT when it makes no
- * sense. */
+/* The spans point into `packed`. An empty one is an envelope of nothing. ERR_CORRUPT when it is not
+ * what envelope_pack writes. */
 enum err envelope_unpack(struct span packed, struct envelope *ret) MUST_CHECK;
 
 /* One more death, by the rules of x-death: the entry of this queue and reason is counted up and goes
@@ -52,5 +58,6 @@ void envelope_die(struct envelope *v, struct span queue, enum reason reason, int
                   struct span exchange, const struct span *key);
 
 /* True when sending it on to `queue` would close a circle without a rejection in it: seen from the
- * newest death to the first one in that queue, none is for `rejected`. */
+ * newest death to the first one in that queue, none is for `rejected`. A circle longer than the deaths
+ * that are kept is not seen. */
 bool envelope_makes_cycle(const struct envelope *v, struct span queue);
