@@ -80,6 +80,8 @@ void view_slot(struct engine *e, const struct slot *s, struct message_view *ret)
         .key = m.key,
         .parent_id = m.parent_id,
         .origin = m.origin,
+        .envelope = m.envelope,
+        .is_unroutable = x->is_unroutable && s->state == STATE_DEAD,
         .discard_reason = why,
         .is_held = s->held,
     };

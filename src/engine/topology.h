@@ -15,7 +15,8 @@
 
 /* -- vhosts ------------------------------------------------------------------------------------ */
 
-/* Makes the vhost with its exchanges; OK when it is there. "/" always is. ERR_DISK_FULL. */
+/* Makes the vhost with its exchanges; OK when it is there. "/" always is, after engine_begin.
+ * ERR_INVALID (the name), ERR_TOO_MANY_EXCHANGES, ERR_DISK_FULL. */
 enum err engine_vhost_put(struct engine *e, int64_t now, struct span vhost) MUST_CHECK;
 bool engine_vhost_is_there(const struct engine *e, struct span vhost);
 /* Without the "/". Stops when f says false. */
@@ -28,19 +29,19 @@ struct exchange_view {
     enum exchange_type type;
     bool durable, auto_delete, internal;
     struct span arguments, alternate;
-    bool has_alternate;
-    uint64_t bindings; /* from it */
-    bool is_bound;     /* something is bound from it, or it to another */
+    bool has_alternate; /* by its own argument, or else by a policy; the name within the vhost */
+    uint64_t bindings;  /* from it */
+    bool is_bound;      /* something is bound from it, or it to another */
 };
 /* ERR_NO_EXCHANGE */
 enum err engine_exchange(const struct engine *e, struct span name,
                          struct exchange_view *ret) MUST_CHECK;
-/* In order of creation, after the named one (empty: from the first). */
-enum err engine_exchanges(const struct engine *e,
-                          bool (*f)(void *ctx, const struct exchange_view *x),
-                          void *ctx) MUST_CHECK;
+/* All, in order of creation, until f says false. */
+void engine_exchanges(const struct engine *e, bool (*f)(void *ctx, const struct exchange_view *x),
+                      void *ctx);
 /* Makes it; OK and nothing done when there is one of that name (the caller compares before).
- * ERR_NO_VHOST, ERR_TOO_MANY_EXCHANGES, ERR_DISK_FULL. */
+ * ERR_NO_VHOST, ERR_TOO_LARGE (arguments over LIMIT_ARGUMENTS; so below), ERR_TOO_MANY_EXCHANGES,
+ * ERR_DISK_FULL. */
 enum err engine_exchange_declare(struct engine *e, int64_t now,
                                  const struct exchange_new *x) MUST_CHECK;
 /* With its bindings, both ways. ERR_IN_USE when if_unused and something is bound from it; OK when
@@ -70,6 +71,7 @@ struct queue_amqp_view {
     struct span arguments;           /* JSON, or empty */
     struct queue_settings effective; /* with those of the policy that matches */
     struct span policy;              /* its name, or empty */
+    uint64_t expired, max_length;    /* messages discarded for it, since ever */
 };
 enum err engine_queue_amqp(const struct engine *e, struct span queue,
                            struct queue_amqp_view *ret) MUST_CHECK;

@@ -21,7 +21,8 @@ struct exchange_new {
     enum exchange_type type;
     bool durable, auto_delete, internal;
     struct span arguments; /* a JSON object as text, or empty */
-    struct span alternate; /* exchange for what finds no queue here; has_alternate */
+    /* exchange for what finds no queue here: its name within the vhost */
+    struct span alternate;
     bool has_alternate;
 };
 

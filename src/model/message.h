@@ -157,6 +157,8 @@ struct message_view {
     uint64_t parent_id; /* of what it is an edited copy of */
     struct span origin; /* the queue it was accepted in, when that is another */
     enum discard_reason discard_reason;
+    struct span envelope; /* packed (model/envelope.h), or empty */
+    bool is_unroutable;   /* dead: its queue's dead-letter exchange led nowhere */
     bool is_held; /* pending: waits behind the head of its key */
 };
 
