@@ -79,8 +79,10 @@ void target_find(struct engine *e, const struct queue *q, const struct slot *s, 
         carry_plan(e, s, m, &t->carry);
     else
         t->carry.bytes = message_bytes(m);
-    size_t around = 2 * (STATE_RECORD_BYTES + LIMIT_ERROR + LIMIT_DETAIL) + LOG_STATE_ROOM +
-                    2 * LIMIT_QUEUE_NAME + copies;
+    /* How it died, for what has a story, and where it went. */
+    size_t around = copies + LOG_STATE_ROOM + 2 * LIMIT_QUEUE_NAME;
+    if (s)
+        around += LOG_STATE_ROOM + LIMIT_ERROR + LIMIT_DETAIL;
     t->bytes = t->carry.bytes + around;
     size_t most = log_frame_bytes_max(e->log) - 2 * LOG_DEATH_ROOM - LIMIT_DETAIL;
     if (t->bytes > most && has_exchange) { /* its story makes way */
