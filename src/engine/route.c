@@ -76,8 +76,39 @@ static bool is_same(const struct json *a, const struct json *b) {
     return json_kind_of(a) == json_kind_of(b) && is_same_text(a, b);
 }
 
+static const char *death_name(enum reason reason) {
+    return reason == REASON_MAX_LENGTH ? "maxlen" : reason_name(reason);
+}
+
+/* A header that follows from the deaths; false when the name is none of them. */
+static bool death_header(const struct envelope *v, const char *name, struct span *ret) {
+    if (!v || v->death_count == 0)
+        return false;
+    const struct death *d = &v->deaths[0];
+    if (strncmp(name, "x-first-death-", 14) == 0) {
+        name += 14;
+        while (!d->is_first)
+            d++;
+    } else if (strncmp(name, "x-last-death-", 13) == 0) {
+        name += 13;
+    } else {
+        return false;
+    }
+    bool is_one = true;
+    if (strcmp(name, "reason") == 0)
+        *ret = span_str(death_name(d->reason));
+    else if (strcmp(name, "queue") == 0)
+        *ret = d->queue;
+    else if (strcmp(name, "exchange") == 0)
+        *ret = d->exchange;
+    else
+        is_one = false;
+    return is_one;
+}
+
 struct headers_match {
     const struct json *headers;
+    const struct envelope *deaths;
     bool with_x;
     unsigned wanted, found;
 };
@@ -86,16 +117,24 @@ static bool match_one(void *ctx, const char *name, const struct json *wanted) {
     struct headers_match *m = ctx;
     if (strcmp(name, "x-match") == 0 || (!m->with_x && strncmp(name, "x-", 2) == 0))
         return true;
-    const struct json *v = json_get(m->headers, name);
     m->wanted++;
+    struct span text;
+    if (death_header(m->deaths, name, &text)) {
+        m->found += json_is(wanted, JSON_NULL) ||
+                    (json_is(wanted, JSON_STRING) && span_equal(json_string(wanted), text));
+        return true;
+    }
+    const struct json *v = json_get(m->headers, name);
     m->found += v && (json_is(wanted, JSON_NULL) || is_same(wanted, v));
     return true;
 }
 
-static bool headers_match(const struct json *wanted, const struct json *headers) {
+static bool headers_match(const struct json *wanted, const struct json *headers,
+                          const struct envelope *deaths) {
     const struct json *how = json_get(wanted, "x-match");
     struct span x = json_is(how, JSON_STRING) ? json_string(how) : span_str("all");
     struct headers_match m = {.headers = headers,
+                              .deaths = deaths,
                               .with_x = span_equal_str(x, "all-with-x") ||
                                         span_equal_str(x, "any-with-x")};
     if (json_is(wanted, JSON_OBJECT))
@@ -149,7 +188,7 @@ static bool matches_headers(struct binding *b, struct routes *r, const struct me
         r->headers = json_parse(m->headers, &error);
     if (!b->wanted && b->arguments_bytes)
         b->wanted = json_parse(binding_arguments(b), &error);
-    return headers_match(b->wanted, r->headers);
+    return headers_match(b->wanted, r->headers, m->deaths);
 }
 
 /* How many bindings led on. */
