@@ -2,6 +2,7 @@
 #include "engine/route.h"
 
 #include "base/mem.h"
+#include "model/envelope.h"
 #include "model/scope.h"
 
 #include <stdlib.h>
@@ -76,36 +77,6 @@ static bool is_same(const struct json *a, const struct json *b) {
     return json_kind_of(a) == json_kind_of(b) && is_same_text(a, b);
 }
 
-static const char *death_name(enum reason reason) {
-    return reason == REASON_MAX_LENGTH ? "maxlen" : reason_name(reason);
-}
-
-/* A header that follows from the deaths; false when the name is none of them. */
-static bool death_header(const struct envelope *v, const char *name, struct span *ret) {
-    if (!v || v->death_count == 0)
-        return false;
-    const struct death *d = &v->deaths[0];
-    if (strncmp(name, "x-first-death-", 14) == 0) {
-        name += 14;
-        while (!d->is_first)
-            d++;
-    } else if (strncmp(name, "x-last-death-", 13) == 0) {
-        name += 13;
-    } else {
-        return false;
-    }
-    bool is_one = true;
-    if (strcmp(name, "reason") == 0)
-        *ret = span_str(death_name(d->reason));
-    else if (strcmp(name, "queue") == 0)
-        *ret = d->queue;
-    else if (strcmp(name, "exchange") == 0)
-        *ret = d->exchange;
-    else
-        is_one = false;
-    return is_one;
-}
-
 struct headers_match {
     const struct json *headers;
     const struct envelope *deaths;
@@ -118,10 +89,10 @@ static bool match_one(void *ctx, const char *name, const struct json *wanted) {
     if (strcmp(name, "x-match") == 0 || (!m->with_x && strncmp(name, "x-", 2) == 0))
         return true;
     m->wanted++;
-    struct span text;
-    if (death_header(m->deaths, name, &text)) {
+    struct span death;
+    if (m->deaths && envelope_death_header(m->deaths, span_str(name), &death)) {
         m->found += json_is(wanted, JSON_NULL) ||
-                    (json_is(wanted, JSON_STRING) && span_equal(json_string(wanted), text));
+                    (json_is(wanted, JSON_STRING) && span_equal(json_string(wanted), death));
         return true;
     }
     const struct json *v = json_get(m->headers, name);

@@ -2,16 +2,13 @@
 #pragma once
 
 #include "engine/state.h"
-#include "model/envelope.h"
 
 /* What exchanges look at. */
 struct message_keys {
     const struct span *keys;
     size_t count;
-    struct span headers; /* JSON, or empty */
-    /* Of what is dead-lettered: headers x-first-death-* and x-last-death-* follow from it, as its
-     * receivers see them. NULL = none. */
-    const struct envelope *deaths;
+    struct span headers;           /* JSON, or empty */
+    const struct envelope *deaths; /* that are headers, too; NULL = none */
 };
 
 /* What was found, and memory for finding it. Zeros are an empty one. */
