@@ -170,7 +170,7 @@ struct deliveries_at_end {
     uint64_t deliveries;              /* of all of them together */
 };
 /* The most deliveries of a message in this bucket (not the last). */
-uint32_t delivery_bucket_most(unsigned bucket);
+uint32_t delivery_bucket_most(unsigned number);
 struct queue_tally {
     uint64_t claims;         /* messages handed out; of them: */
     uint64_t redeliveries;   /* that were handed out before, for whatever reason they came back */

@@ -191,9 +191,9 @@ void budget_note(struct queue *q, int64_t now, bool is_retry) {
 
 static const uint32_t buckets_most[DELIVERY_BUCKETS - 1] = {1, 2, 3, 5, 10, 20};
 
-uint32_t delivery_bucket_most(unsigned n) {
-    assert(n < DELIVERY_BUCKETS - 1);
-    return buckets_most[n];
+uint32_t delivery_bucket_most(unsigned number) {
+    assert(number < DELIVERY_BUCKETS - 1);
+    return buckets_most[number];
 }
 
 const struct queue_tally *tally_of(const struct queue *q) {
