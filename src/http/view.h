@@ -16,11 +16,11 @@ void view_message(const struct message_view *m, unsigned flags, int64_t now, str
 void view_message_members(const struct message_view *m, unsigned flags, int64_t now,
                           struct json_writer *w);
 
-/* `snoozed_until`: its alerts; 0 when they are not. */
+/* `snoozed_until`: its alerts; 0 when they are not. Their secrets are masked. */
 void view_queue(const struct queue_view *q, int64_t snoozed_until, struct json_writer *w);
-/* {"since", "by", "reason"} of a paused queue; null when it is not. */
-/* The breaker, or null when it never opened. */
+/* The breaker; null when the queue has none and it never opened. */
 void view_breaker(const struct queue_view *q, struct json_writer *w);
+/* {"since", "by", "reason"} of a paused queue; null when it is not. */
 void view_paused(const struct queue_view *q, struct json_writer *w);
 
 /* -- members of any object ------------------------------------------------------------------- */
