@@ -71,7 +71,7 @@ void target_append(struct engine *e, uint32_t slot, int64_t now, const struct re
     m->image.state = STATE_PENDING;
     m->image.retry_count = 0;
     m->image.max_retries = t->queue->policy.max_retries;
-    m->image.expires_at = 0;
+    m->image.expires_at = m->ttl_ms = 0; /* that was for where it came from */
     take_place(&m->image, t->queue, m->id, m->key);
     m->image.letter.group = 0;
     m->image.letter.dead_seq = 0;
