@@ -126,7 +126,7 @@ enum err engine_enqueue(struct engine *e, int64_t now, struct span queue,
 
     struct queue *q = queue_by_name(&e->st, queue);
     if (q && q->policy.overflow == OVERFLOW_DEAD) {
-        record_bytes += n * log_record_bytes(GROUP_ROOM, 0);
+        record_bytes += log_record_bytes(GROUP_ROOM, 0); /* those that die have one cause */
         if (record_bytes > log_frame_bytes_max(e->log))
             return ERR_TOO_LARGE;
     }
