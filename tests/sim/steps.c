@@ -275,12 +275,12 @@ static const struct {
     void (*step)(struct world *w);
     unsigned weight;
 } steps[] = {
-    {step_enqueue, 200}, {step_claim, 220},    {step_settle, 220},    {step_replay, 24},
-    {step_edit, 6},      {step_discard, 10},   {step_undiscard, 6},   {step_import, 5},
-    {step_group, 6},     {step_job_start, 8},  {step_job_change, 12}, {step_clock, 100},
-    {step_commit, 140},  {step_clean, 90},     {step_read, 30},       {step_letters, 10},
-    {step_watch, 10},    {step_queue_put, 12}, {step_queue_pause, 6}, {step_queue_delete, 3},
-    {step_crash, 4},     {step_fault, 3},      {world_compare, 1},
+    {step_enqueue, 200},    {step_claim, 220},    {step_settle, 220},    {step_replay, 24},
+    {step_edit, 6},         {step_discard, 10},   {step_undiscard, 6},   {step_import, 5},
+    {step_group, 6},        {step_job_start, 8},  {step_job_change, 12}, {step_clock, 100},
+    {step_commit, 140},     {step_clean, 90},     {step_read, 30},       {step_letters, 10},
+    {step_watch, 10},       {step_queue_put, 12}, {step_queue_pause, 6}, {step_queue_delete, 3},
+    {step_turn_target, 12}, {step_crash, 4},      {step_fault, 3},       {world_compare, 1},
 };
 
 void world_step(struct world *w) {

@@ -17,6 +17,7 @@ struct key any_key(struct world *w, uint32_t tag);
 /* -- steps_queues.c ------------------------------------------------------------------------------------ */
 
 void step_queue_put(struct world *w);
+void step_turn_target(struct world *w);
 void step_queue_delete(struct world *w);
 void step_queue_pause(struct world *w);
 void step_watch(struct world *w);

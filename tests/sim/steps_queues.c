@@ -102,6 +102,37 @@ void step_queue_put(struct world *w) {
     put_queue(w, any_queue(w));
 }
 
+static void put_target(struct world *w, int queue, int target) {
+    const struct model_queue *q = &w->live.queues[queue];
+    struct op *op = world_op(w, OP_QUEUE_PUT, queue);
+    op->has_policy = true;
+    op->policy = q->policy;
+    op->policy.target_reasons = policy_default().target_reasons;
+    op->texts = q->texts;
+    op->texts.target = (uint8_t)(target + 1);
+    world_run(w, op);
+}
+
+/* Targets that lead back to where a message was dead-lettered from: no circle at any time, and yet it
+ * may come round. */
+void step_turn_target(struct world *w) {
+    const struct model *m = &w->live;
+    size_t start = m->message_count ? dice(w, m->message_count) : 0;
+    for (size_t i = 0; i < m->message_count; i++) {
+        const struct model_message *x = &m->messages[(start + i) % m->message_count];
+        if (x->trail.n == 0 || x->state != STATE_PENDING)
+            continue;
+        int here = x->queue, from = 0;
+        while (from < MODEL_QUEUES && m->queues[from].serial != x->trail.serials[x->trail.n - 1])
+            from++;
+        if (from == MODEL_QUEUES || !m->queues[from].exists || from == here)
+            return;
+        put_target(w, from, -1);
+        put_target(w, here, from);
+        return;
+    }
+}
+
 void step_queue_delete(struct world *w) {
     struct op *op = world_op(w, OP_QUEUE_DELETE, any_queue(w));
     op->discard = dice(w, 3) == 0;
