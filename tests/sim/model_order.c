@@ -11,7 +11,8 @@ static bool counts(const struct model *m, const struct model_message *x) {
 
 static bool is_of_its_key(const struct model *m, const struct model_message *x,
                           const struct model_message *other) {
-    return other->queue == x->queue && is_same_key(other->key, x->key) && counts(m, other);
+    return other->key.tag == x->key.tag && other->queue == x->queue &&
+           is_same_key(other->key, x->key) && counts(m, other);
 }
 
 /* A copy stands where its original does; the original, should it go after all, before it. */
