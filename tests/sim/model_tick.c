@@ -37,20 +37,23 @@ static struct looked look_at(struct run *r, const struct model_message *x) {
  * it is not known any more, and follows from the others. */
 enum lease { NOT_DUE, COSTS, UNKNOWN, COSTS_NOTHING };
 
+static bool has_opened(struct run *r, int queue) {
+    struct queue_view v;
+    return r->look && engine_queue_brief(r->look, model_queue_name(queue), &v) == OK &&
+           v.breaker != BREAKER_CLOSED;
+}
+
 /* When the breaker was open by then, the message went back as it was, at once. */
 static enum lease what_was(struct run *r, const struct model_message *x) {
     struct looked l = look_at(r, x);
     if (l.failed_next_at != r->op->now)
         return COSTS;
-    struct queue_view v;
-    if (!l.has_counts && !r->op->is_rest)
+    if (l.has_counts)
+        return l.retry_count != x->retry_count || l.is_alone ? COSTS : COSTS_NOTHING;
+    if (!r->op->is_rest)
         return UNKNOWN;
-    if (!l.has_counts) /* a part of the others was before the crash */
-        return r->look && engine_queue_brief(r->look, model_queue_name(x->queue), &v) == OK &&
-                       v.breaker != BREAKER_CLOSED
-                   ? COSTS_NOTHING
-                   : COSTS;
-    return l.retry_count != x->retry_count || l.is_alone ? COSTS : COSTS_NOTHING;
+    /* With a crash between, nothing follows from the others; of what still shows it is this: */
+    return has_opened(r, x->queue) ? COSTS_NOTHING : COSTS;
 }
 
 static void leases_end(struct run *r) {
