@@ -38,7 +38,7 @@ FOREIGN = {
     "xxhash.h": "base/hash.c",
     "curl/": ("cli/", "server/alerts_address.c", "server/alerts_sender.c"),
     "curses.h": "cli/cmd_top.c",
-    "pcre2.h": "model/rules.c",
+    "pcre2.h": "model/expression.c",
     "yaml.h": "cli/yaml.c",
 }
 STANDARD = set("""

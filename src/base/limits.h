@@ -32,7 +32,11 @@
 #define LIMIT_HEAD (32 * 1024)               /* request line and headers; over it 431 or 414 */
 /* Around a payload in its record; all of it must fit a segment, else refused at start. */
 #define LIMIT_AROUND_PAYLOAD (LIMIT_HEADERS + 4096)
-#define LIMIT_QUEUES 1000000 /* over it 507 with its own title */
+#define LIMIT_QUEUES 1000000   /* over it 507 with its own title */
+#define LIMIT_EXCHANGES 100000 /* over it 507, as for queues */
+#define LIMIT_BINDINGS 1000000 /* the same */
+#define LIMIT_ARGUMENTS                                                                            \
+    (8 * 1024) /* of a queue, exchange or binding, as JSON; a policy's definition */
 #define LIMIT_ID ((UINT64_C(1) << 53) - 1)
 #define LIMIT_DELIVERIES ((1U << 22) - 1) /* a message's counter stays there */
 

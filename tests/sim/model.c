@@ -222,12 +222,21 @@ static bool is_over_limit(struct run *r, const struct outcome *ret) {
            queue_is_full(r->m, op->queue, messages, bytes);
 }
 
-/* Accepted, and dead at once: it never stood in line, and moves nowhere. */
+/* Accepted, and dead at once: it never stood in line. */
 static void overflow(struct run *r, struct model_message *x) {
     x->next_at = 0;
     x->is_ordered = false;
-    die(r, x, REASON_MAX_LENGTH, 0, true);
+    struct message_view v;
+    bool is_alone = r->op->n == 1;
+    int to = is_alone ? target_with_room(r, x, REASON_MAX_LENGTH)
+                      : target_of(r->m, x, REASON_MAX_LENGTH);
+    /* All of a batch goes on in one frame, or stays when that would not hold it: the engine says. */
+    if (to >= 0 && !is_alone && remember(r, r->look && engine_has(r, x, &v)))
+        to = -1;
+    die(r, x, REASON_MAX_LENGTH, 0, to < 0);
     touch(x, r->op->now);
+    if (to >= 0)
+        dead_letter(r, x, to);
 }
 
 static void enqueue_one(struct run *r, size_t i, struct outcome *ret) {
@@ -422,6 +431,9 @@ static void settle_one(struct run *r, struct model_message *x, const struct op_i
         x->next_at =
             now + (item->lease_ms ? item->lease_ms : r->m->queues[x->queue].policy.lease_ms);
         break;
+    case SETTLE_RETURN:
+    case SETTLE_REJECT:
+        assert(false && "not among the steps");
     }
     touch(x, now);
 }
