@@ -40,6 +40,8 @@ FOREIGN = {
     "curses.h": "cli/cmd_top.c",
     "pcre2.h": "model/expression.c",
     "yaml.h": "cli/yaml.c",
+    "amqp.h": "amqp/",
+    "amqp_framing.h": "amqp/",
 }
 STANDARD = set("""
     assert.h complex.h ctype.h errno.h fenv.h float.h inttypes.h iso646.h limits.h locale.h math.h
