@@ -10,28 +10,28 @@ enum {
 };
 
 /* Bytes of a value of its kind at the front of `in`; 0 = ill-formed. */
-static size_t value_bytes(enum property p, struct span in) {
+static size_t value_bytes(enum property_place p, struct span in) {
     size_t n = 0;
     switch (p) {
-    case PROPERTY_HEADERS:
+    case PLACE_HEADERS:
         return table_check(in, &n) ? n : 0;
-    case PROPERTY_DELIVERY_MODE:
-    case PROPERTY_PRIORITY:
+    case PLACE_DELIVERY_MODE:
+    case PLACE_PRIORITY:
         n = 1;
         break;
-    case PROPERTY_TIMESTAMP:
+    case PLACE_TIMESTAMP:
         n = 8;
         break;
-    case PROPERTY_CONTENT_TYPE:
-    case PROPERTY_CONTENT_ENCODING:
-    case PROPERTY_CORRELATION_ID:
-    case PROPERTY_REPLY_TO:
-    case PROPERTY_EXPIRATION:
-    case PROPERTY_MESSAGE_ID:
-    case PROPERTY_TYPE:
-    case PROPERTY_USER_ID:
-    case PROPERTY_APP_ID:
-    case PROPERTY_CLUSTER_ID:
+    case PLACE_CONTENT_TYPE:
+    case PLACE_CONTENT_ENCODING:
+    case PLACE_CORRELATION_ID:
+    case PLACE_REPLY_TO:
+    case PLACE_EXPIRATION:
+    case PLACE_MESSAGE_ID:
+    case PLACE_TYPE:
+    case PLACE_USER_ID:
+    case PLACE_APP_ID:
+    case PLACE_CLUSTER_ID:
         n = in.n > 0 ? 1U + in.p[0] : 1;
         break;
     }
@@ -48,10 +48,10 @@ enum err content_read_properties(struct span list, struct content_head *ret) {
     if (ret->flags & FLAGS_UNKNOWN)
         return ERR_INVALID;
     struct span rest = span_of(list.p + FLAGS_BYTES, list.n - FLAGS_BYTES);
-    for (unsigned p = 0; p < PROPERTY_COUNT; p++) {
-        if (!(ret->flags & PROPERTY_FLAG(p)))
+    for (unsigned p = 0; p < PLACE_COUNT; p++) {
+        if (!(ret->flags & PLACE_FLAG(p)))
             continue;
-        size_t n = value_bytes((enum property)p, rest);
+        size_t n = value_bytes((enum property_place)p, rest);
         if (n == 0)
             return ERR_INVALID;
         ret->values[p] = span_of(rest.p, n);
@@ -93,25 +93,25 @@ enum err content_head_read(struct span payload, struct content_head *ret) {
     return e;
 }
 
-bool content_has(const struct content_head *c, enum property p) {
-    return (c->flags & PROPERTY_FLAG(p)) != 0;
+bool content_has(const struct content_head *c, enum property_place p) {
+    return (c->flags & PLACE_FLAG(p)) != 0;
 }
 
-struct span content_text(const struct content_head *c, enum property p) {
+struct span content_text(const struct content_head *c, enum property_place p) {
     struct span v = c->values[p];
     return v.n > 0 ? span_of(v.p + 1, v.n - 1) : v;
 }
 
 uint8_t content_delivery_mode(const struct content_head *c) {
-    return content_has(c, PROPERTY_DELIVERY_MODE) ? c->values[PROPERTY_DELIVERY_MODE].p[0] : 0;
+    return content_has(c, PLACE_DELIVERY_MODE) ? c->values[PLACE_DELIVERY_MODE].p[0] : 0;
 }
 
 uint8_t content_priority(const struct content_head *c) {
-    return content_has(c, PROPERTY_PRIORITY) ? c->values[PROPERTY_PRIORITY].p[0] : 0;
+    return content_has(c, PLACE_PRIORITY) ? c->values[PLACE_PRIORITY].p[0] : 0;
 }
 
 struct span content_headers(const struct content_head *c) {
-    return c->values[PROPERTY_HEADERS];
+    return c->values[PLACE_HEADERS];
 }
 
 enum err content_keys(struct span array, struct span *keys, size_t max, size_t *n) {
@@ -144,14 +144,14 @@ static void add_headers_without_bcc(struct span table, struct buf *out) {
 }
 
 void content_properties(const struct content_head *c, struct buf *out) {
-    uint16_t flags = c->flags & (uint16_t)~PROPERTY_FLAG(PROPERTY_EXPIRATION);
+    uint16_t flags = c->flags & (uint16_t)~PLACE_FLAG(PLACE_EXPIRATION);
     if (flags == 0)
         return;
     be_add16(out, flags);
-    for (unsigned p = 0; p < PROPERTY_COUNT; p++) {
-        if (!(flags & PROPERTY_FLAG(p)))
+    for (unsigned p = 0; p < PLACE_COUNT; p++) {
+        if (!(flags & PLACE_FLAG(p)))
             continue;
-        if (p == PROPERTY_HEADERS)
+        if (p == PLACE_HEADERS)
             add_headers_without_bcc(c->values[p], out);
         else
             buf_add_span(out, c->values[p]);

@@ -5,25 +5,25 @@
 #include "amqp/method.h"
 #include "model/envelope.h"
 
-/* Properties by their place in the list; the flag of the first is bit 15. */
-enum property {
-    PROPERTY_CONTENT_TYPE,
-    PROPERTY_CONTENT_ENCODING,
-    PROPERTY_HEADERS,
-    PROPERTY_DELIVERY_MODE,
-    PROPERTY_PRIORITY,
-    PROPERTY_CORRELATION_ID,
-    PROPERTY_REPLY_TO,
-    PROPERTY_EXPIRATION,
-    PROPERTY_MESSAGE_ID,
-    PROPERTY_TIMESTAMP,
-    PROPERTY_TYPE,
-    PROPERTY_USER_ID,
-    PROPERTY_APP_ID,
-    PROPERTY_CLUSTER_ID,
+/* Properties (model/properties.h has their flags) by their place in the list; the flag of the first is bit 15. */
+enum property_place {
+    PLACE_CONTENT_TYPE,
+    PLACE_CONTENT_ENCODING,
+    PLACE_HEADERS,
+    PLACE_DELIVERY_MODE,
+    PLACE_PRIORITY,
+    PLACE_CORRELATION_ID,
+    PLACE_REPLY_TO,
+    PLACE_EXPIRATION,
+    PLACE_MESSAGE_ID,
+    PLACE_TIMESTAMP,
+    PLACE_TYPE,
+    PLACE_USER_ID,
+    PLACE_APP_ID,
+    PLACE_CLUSTER_ID,
 };
-#define PROPERTY_COUNT 14
-#define PROPERTY_FLAG(p) ((uint16_t)(1U << (15 - (p))))
+#define PLACE_COUNT 14
+#define PLACE_FLAG(p) ((uint16_t)(1U << (15 - (p))))
 
 #define CONTENT_CLASS 60
 /* A property list larger than this is refused when it is published (406): what a delivery adds to it
@@ -38,7 +38,7 @@ struct content_head {
     struct span properties; /* flags, then values, as they came */
     uint16_t flags;
     /* each as on the wire, with its own length if it has one; empty when it is not there */
-    struct span values[PROPERTY_COUNT];
+    struct span values[PLACE_COUNT];
     /* of the headers' table: values of the first CC and BCC, as on the wire with their length; empty
      * when they are not there */
     struct span cc, bcc;
@@ -50,9 +50,9 @@ struct content_head {
 enum err content_head_read(struct span payload, struct content_head *ret) MUST_CHECK;
 /* The same of a property list alone; nothing else is set. */
 enum err content_read_properties(struct span list, struct content_head *ret) MUST_CHECK;
-bool content_has(const struct content_head *c, enum property p);
+bool content_has(const struct content_head *c, enum property_place p);
 /* Of a short string: without its length. */
-struct span content_text(const struct content_head *c, enum property p);
+struct span content_text(const struct content_head *c, enum property_place p);
 /* 1, or 2 = persistent; 0 when it is not said. */
 uint8_t content_delivery_mode(const struct content_head *c);
 uint8_t content_priority(const struct content_head *c); /* 0 when it is not said */

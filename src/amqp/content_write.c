@@ -194,7 +194,7 @@ static void add_our_headers(struct work *w, size_t after) {
 /* Bytes of the properties behind the headers. */
 static size_t bytes_after_headers(const struct work *w) {
     size_t n = 0;
-    for (unsigned p = PROPERTY_HEADERS + 1; p < PROPERTY_COUNT; p++)
+    for (unsigned p = PLACE_HEADERS + 1; p < PLACE_COUNT; p++)
         n += w->own.values[p].n;
     return n;
 }
@@ -214,8 +214,8 @@ static void add_expiration(struct work *w, struct span text, uint8_t *bytes) {
     assert(text.n <= UINT8_MAX);
     bytes[0] = (uint8_t)text.n;
     memcpy(bytes + 1, text.p, text.n);
-    w->own.flags |= PROPERTY_FLAG(PROPERTY_EXPIRATION);
-    w->own.values[PROPERTY_EXPIRATION] = span_of(bytes, text.n + 1);
+    w->own.flags |= PLACE_FLAG(PLACE_EXPIRATION);
+    w->own.values[PLACE_EXPIRATION] = span_of(bytes, text.n + 1);
 }
 
 /* The list that the message brings, as far as it makes sense. */
@@ -223,12 +223,12 @@ static void own_properties(struct work *w, uint8_t *bytes) {
     static const uint8_t persistent[] = {2};
     const struct content_out *c = w->c;
     if (c->envelope == NULL) {
-        w->own.flags = PROPERTY_FLAG(PROPERTY_DELIVERY_MODE);
-        w->own.values[PROPERTY_DELIVERY_MODE] = span_of(persistent, 1);
+        w->own.flags = PLACE_FLAG(PLACE_DELIVERY_MODE);
+        w->own.values[PLACE_DELIVERY_MODE] = span_of(persistent, 1);
         if (c->priority > 0) {
             bytes[0] = c->priority;
-            w->own.flags |= PROPERTY_FLAG(PROPERTY_PRIORITY);
-            w->own.values[PROPERTY_PRIORITY] = span_of(bytes, 1);
+            w->own.flags |= PLACE_FLAG(PLACE_PRIORITY);
+            w->own.values[PLACE_PRIORITY] = span_of(bytes, 1);
         }
     } else {
         if (content_read_properties(c->envelope->properties, &w->own) != OK)
@@ -237,10 +237,10 @@ static void own_properties(struct work *w, uint8_t *bytes) {
             add_expiration(w, c->envelope->expiration, bytes);
     }
     if (c->envelope == NULL || c->replaces_headers) {
-        w->own.values[PROPERTY_HEADERS] = (struct span){0};
-        w->own.flags &= (uint16_t)~PROPERTY_FLAG(PROPERTY_HEADERS);
+        w->own.values[PLACE_HEADERS] = (struct span){0};
+        w->own.flags &= (uint16_t)~PLACE_FLAG(PLACE_HEADERS);
         if (c->headers.n > 0)
-            w->own.flags |= PROPERTY_FLAG(PROPERTY_HEADERS);
+            w->own.flags |= PLACE_FLAG(PLACE_HEADERS);
     }
 }
 
@@ -251,12 +251,12 @@ static bool write(struct work *w, uint16_t channel, bool with_ours) {
     be_add64(w->out, w->c->body_bytes);
     uint16_t flags = w->own.flags;
     if (with_ours)
-        flags |= PROPERTY_FLAG(PROPERTY_HEADERS);
+        flags |= PLACE_FLAG(PLACE_HEADERS);
     be_add16(w->out, flags);
-    for (unsigned p = 0; p < PROPERTY_COUNT; p++) {
-        if (!(flags & PROPERTY_FLAG(p)))
+    for (unsigned p = 0; p < PLACE_COUNT; p++) {
+        if (!(flags & PLACE_FLAG(p)))
             continue;
-        if (p == PROPERTY_HEADERS)
+        if (p == PLACE_HEADERS)
             add_headers(w, with_ours);
         else
             buf_add_span(w->out, w->own.values[p]);
