@@ -5,7 +5,8 @@
 #include "amqp/method.h"
 #include "model/envelope.h"
 
-/* Properties (model/properties.h has their flags) by their place in the list; the flag of the first is bit 15. */
+/* Properties (model/properties.h has their flags) by their place in the list; the flag of the first is bit
+ * 15. */
 enum property_place {
     PLACE_CONTENT_TYPE,
     PLACE_CONTENT_ENCODING,
