@@ -1,6 +1,7 @@
 /* exchange.declare, delete, bind, unbind. */
 #include "amqp/front.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool is_default(struct channel *c, const struct place *x, uint32_t method) {

@@ -195,12 +195,12 @@ void tx_method(struct channel *c, const struct method *m);      /* tx.c */
 /* -- publishing (publish.c) -------------------------------------------------------------------- */
 
 /* One publishing, whole. Spans are borrowed. */
-struct content; /* amqp/content.h */
+struct content_head; /* amqp/content.h */
 struct publication {
     struct span exchange, key; /* as the client gave them */
     bool mandatory;
     uint64_t seq; /* of its confirm; 0 = none */
-    const struct content *content;
+    const struct content_head *content;
     struct span body;
 };
 

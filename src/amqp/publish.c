@@ -21,7 +21,7 @@ struct publishing {
     bool is_open, has_header, mandatory;
     uint8_t names[2 * 255]; /* the exchange's, then the key */
     uint8_t exchange_bytes, key_bytes;
-    struct content content; /* points into `header` */
+    struct content_head content; /* points into `header` */
     struct buf header, body;
 };
 
@@ -110,7 +110,7 @@ static int64_t read_expiration(struct span text) {
 }
 
 /* False: the channel failed. */
-static bool check_properties(struct channel *c, const struct content *content,
+static bool check_properties(struct channel *c, const struct content_head *content,
                              int64_t *ret_expiration_ms) {
     const struct session *s = c->session;
     *ret_expiration_ms = -1;
@@ -164,7 +164,7 @@ static bool read_keys(struct channel *c, const struct publication *p, struct env
 }
 
 /* The headers as JSON, for headers exchanges and for people. False: the channel failed. */
-static bool read_headers(struct channel *c, const struct content *content, struct span *ret) {
+static bool read_headers(struct channel *c, const struct content_head *content, struct span *ret) {
     struct amqp *a = c->session->amqp;
     struct span wire = content_headers(content);
     *ret = (struct span){0};
@@ -185,9 +185,9 @@ static bool read_headers(struct channel *c, const struct content *content, struc
 }
 
 /* The property list to keep; the address of answers is filled in. False: the channel failed. */
-static bool read_list(struct channel *c, const struct content *content, struct span *ret) {
+static bool read_list(struct channel *c, const struct content_head *content, struct span *ret) {
     struct amqp *a = c->session->amqp;
-    struct content with_address;
+    struct content_head with_address;
     uint8_t address[1 + UINT8_MAX];
     if (content_has(content, PROPERTY_REPLY_TO) &&
         span_equal_str(content_text(content, PROPERTY_REPLY_TO), REPLY_QUEUE)) {
@@ -316,7 +316,7 @@ static void header_frame(struct channel *c, struct span payload) {
     struct session *s = c->session;
     buf_clear(&w->header);
     buf_add_span(&w->header, payload);
-    if (content_read(buf_span(&w->header), &w->content) != OK) {
+    if (content_head_read(buf_span(&w->header), &w->content) != OK) {
         session_fail(s, CODE_SYNTAX_ERROR, METHOD, "a content header that is ill-formed");
         return;
     }

@@ -1,6 +1,8 @@
 /* queue.declare, bind, unbind, purge, delete. */
 #include "amqp/front.h"
 
+#include "base/mem.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,44 +47,6 @@ static const char *truth(bool v) {
     return v ? "'true'" : "'false'";
 }
 
-/* The arguments that mean something; others may differ. */
-static const char *const known_arguments[] = {
-    "x-queue-type",           "x-dead-letter-exchange", "x-dead-letter-routing-key",
-    "x-dead-letter-strategy", "x-message-ttl",          "x-expires",
-    "x-max-length",           "x-max-length-bytes",     "x-overflow",
-    "x-delivery-limit",       "x-max-priority",         "x-single-active-consumer",
-    "x-queue-mode",
-};
-
-static bool is_same_value(const struct json *a, const struct json *b) {
-    if (a == NULL || b == NULL)
-        return a == b;
-    enum json_kind kind = json_kind_of(a);
-    if (kind != json_kind_of(b))
-        return false;
-    switch (kind) {
-    case JSON_STRING:
-        return span_equal(json_string(a), json_string(b));
-    case JSON_INTEGER:
-        return json_integer(a) == json_integer(b);
-    case JSON_REAL:
-        return !(json_number(a) < json_number(b)) && !(json_number(a) > json_number(b));
-    case JSON_BOOL:
-        return json_bool(a) == json_bool(b);
-    case JSON_NULL:
-        return true;
-    case JSON_ARRAY:
-    case JSON_OBJECT:
-        break;
-    }
-    return false;
-}
-
-static bool is_classic(const struct json *type) {
-    return type == NULL ||
-           (json_is(type, JSON_STRING) && span_equal_str(json_string(type), "classic"));
-}
-
 static void describe(const struct json *v, char *text, size_t n) {
     if (v == NULL)
         snprintf(text, n, "none");
@@ -100,23 +64,17 @@ static void describe(const struct json *v, char *text, size_t n) {
 
 /* False: the channel failed. */
 static bool has_same_arguments(struct channel *c, const struct place *q,
-                               const struct json *received, struct span current_text) {
+                               const struct json *received, struct span received_text,
+                               struct span current_text) {
+    char name[64], texts[2][200];
+    if (!arguments_difference(received_text, current_text, name))
+        return true;
     struct json_error error;
     struct json *current = current_text.n > 0 ? json_parse(current_text, &error) : NULL;
-    bool is_same = true;
-    for (size_t i = 0; is_same && i < sizeof known_arguments / sizeof known_arguments[0]; i++) {
-        const struct json *a = json_get(received, known_arguments[i]);
-        const struct json *b = json_get(current, known_arguments[i]);
-        is_same = is_same_value(a, b) || (i == 0 && is_classic(a) && is_classic(b));
-        if (is_same)
-            continue;
-        char texts[2][200];
-        describe(a, texts[0], sizeof texts[0]);
-        describe(b, texts[1], sizeof texts[1]);
-        is_inequivalent(c, q, known_arguments[i], texts[0], texts[1]);
-    }
+    describe(json_get(received, name), texts[0], sizeof texts[0]);
+    describe(json_get(current, name), texts[1], sizeof texts[1]);
     json_free(current);
-    return is_same;
+    return !is_inequivalent(c, q, name, texts[0], texts[1]);
 }
 
 /* A queue that AMQP never declared has no arguments yet: the first declaration gives it some. */
@@ -139,19 +97,16 @@ static bool is_equivalent(struct channel *c, const struct place *q,
     if (want->auto_delete != is->auto_delete)
         return !is_inequivalent(c, q, "auto_delete", truth(want->auto_delete),
                                 truth(is->auto_delete));
-    return !is->is_declared || has_same_arguments(c, q, arguments, is->arguments);
+    return !is->is_declared || has_same_arguments(c, q, arguments, want->arguments, is->arguments);
 }
 
 /* -- declare --------------------------------------------------------------------------------- */
 
 static void fail_argument(struct channel *c, const struct place *q,
                           const struct settings_error *error) {
-    /* "invalid arg 'x-expires': why" becomes "invalid arg 'x-expires' for queue ...: why" */
-    const char *colon = strchr(error->text, ':');
-    size_t n = colon != NULL ? (size_t)(colon - error->text) : strlen(error->text);
-    channel_fail(c, CODE_PRECONDITION_FAILED, DECLARE, "%.*s for queue '%.*s' in vhost '%.*s'%s",
-                 (int)n, error->text, TEXT(q->plain), TEXT(session_vhost(c->session)),
-                 error->text + n);
+    channel_fail(c, CODE_PRECONDITION_FAILED, DECLARE,
+                 "invalid arg '%s' for queue '%.*s' in vhost '%.*s': %s", error->name,
+                 TEXT(q->plain), TEXT(session_vhost(c->session)), error->why);
 }
 
 /* What a quorum queue cannot be. */

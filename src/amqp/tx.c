@@ -117,13 +117,13 @@ void tx_free(struct channel *c) {
 }
 
 static enum published_how publish_kept(struct channel *c, const struct kept *k) {
-    struct content content;
+    struct content_head content;
     struct publication p = {.mandatory = k->mandatory, .content = &content};
     p.exchange = span_of(k->bytes, k->exchange_bytes);
     p.key = span_of(p.exchange.p + p.exchange.n, k->key_bytes);
     struct span header = span_of(p.key.p + p.key.n, k->header_bytes);
     p.body = span_of(header.p + header.n, k->body_bytes);
-    enum err e = content_read(header, &content);
+    enum err e = content_head_read(header, &content);
     assert(e == OK); /* as it was before */
     return publish_now(c, &p);
 }
