@@ -114,8 +114,8 @@ static bool check_properties(struct channel *c, const struct content_head *conte
                              int64_t *ret_expiration_ms) {
     const struct session *s = c->session;
     *ret_expiration_ms = -1;
-    if (content_has(content, PROPERTY_USER_ID)) {
-        struct span user = content_text(content, PROPERTY_USER_ID);
+    if (content_has(content, PLACE_USER_ID)) {
+        struct span user = content_text(content, PLACE_USER_ID);
         if (!span_equal_str(user, s->user)) {
             channel_fail(c, CODE_PRECONDITION_FAILED, METHOD,
                          "user_id property set to '%.*s' but authenticated user was '%s'",
@@ -123,8 +123,8 @@ static bool check_properties(struct channel *c, const struct content_head *conte
             return false;
         }
     }
-    if (content_has(content, PROPERTY_EXPIRATION)) {
-        struct span text = content_text(content, PROPERTY_EXPIRATION);
+    if (content_has(content, PLACE_EXPIRATION)) {
+        struct span text = content_text(content, PLACE_EXPIRATION);
         *ret_expiration_ms = read_expiration(text);
         if (*ret_expiration_ms < 0) {
             channel_fail(c, CODE_PRECONDITION_FAILED, METHOD,
@@ -189,8 +189,8 @@ static bool read_list(struct channel *c, const struct content_head *content, str
     struct amqp *a = c->session->amqp;
     struct content_head with_address;
     uint8_t address[1 + UINT8_MAX];
-    if (content_has(content, PROPERTY_REPLY_TO) &&
-        span_equal_str(content_text(content, PROPERTY_REPLY_TO), REPLY_QUEUE)) {
+    if (content_has(content, PLACE_REPLY_TO) &&
+        span_equal_str(content_text(content, PLACE_REPLY_TO), REPLY_QUEUE)) {
         struct span name = reply_name(c);
         if (name.n == 0) {
             channel_fail(c, CODE_PRECONDITION_FAILED, METHOD, "fast reply consumer does not exist");
@@ -199,7 +199,7 @@ static bool read_list(struct channel *c, const struct content_head *content, str
         address[0] = (uint8_t)name.n;
         memcpy(address + 1, name.p, name.n);
         with_address = *content;
-        with_address.values[PROPERTY_REPLY_TO] = span_of(address, name.n + 1);
+        with_address.values[PLACE_REPLY_TO] = span_of(address, name.n + 1);
         content = &with_address;
     }
     buf_clear(&a->packed);
@@ -245,7 +245,7 @@ enum published_how publish_now(struct channel *c, const struct publication *p) {
         return publish_answer(c, p);
     v->exchange = p->exchange;
     v->death_count = 0;
-    v->expiration = content_text(p->content, PROPERTY_EXPIRATION);
+    v->expiration = content_text(p->content, PLACE_EXPIRATION);
     if (!read_keys(c, p, v) || !read_list(c, p->content, &v->properties) ||
         !read_headers(c, p->content, &publish.headers))
         return PUBLISH_FAILED;
