@@ -3,6 +3,8 @@
 #include "amqp/content.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 /* What is written: the message's own properties, in the order of the list, with the headers made
  * anew when we add to them. */
@@ -179,7 +181,10 @@ static void add_our_headers(struct work *w, size_t after) {
         add_number(w->out, "x-acquired-count", 'l', c->acquired_count);
     if (c->has_id) {
         add_number(w->out, "x-nixie-id", 'l', c->id);
-        add_number(w->out, "x-nixie-lease", 'l', c->lease);
+        /* the token as HTTP wants it (docs/http-api.md) */
+        char lease[48];
+        snprintf(lease, sizeof lease, "%" PRIu64 "-%" PRIu32, c->id, c->lease);
+        add_string(w->out, "x-nixie-lease", span_str(lease));
     }
     const struct envelope *v = c->envelope;
     if (v == NULL || v->death_count == 0)

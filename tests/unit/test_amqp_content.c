@@ -183,7 +183,7 @@ static void test_without_deaths_it_goes_as_it_came(void) {
     c.lease = 1;
     buf_clear(&out);
     CHECK(content_write(&out, 1, &c, 4096));
-    CHECK(span_equal_str(read_back(&back), "{\"x-nixie-id\":5,\"x-nixie-lease\":1}"));
+    CHECK(span_equal_str(read_back(&back), "{\"x-nixie-id\":5,\"x-nixie-lease\":\"5-1\"}"));
 }
 
 static void test_messages_of_http_have_headers_from_json(void) {
