@@ -216,12 +216,9 @@ static void method_frame(struct session *s, struct channel *c, const struct fram
     struct method m;
     if (c != NULL && c->is_closing && f->payload.n < 4)
         return;
-    enum err e = method_read(s->amqp->pool, f->payload, &m);
-    if (e == ERR_NO_MESSAGE) {
-        session_fail(s, CODE_COMMAND_INVALID, 0, "unknown class or method");
-    } else if (e != OK) {
-        session_fail(s, CODE_SYNTAX_ERROR, 0, "a method frame that does not hold its method");
-    } else if (c == NULL) {
+    if (!session_read_method(s, f, &m))
+        return;
+    if (c == NULL) {
         if (m.id == AMQP_CHANNEL_OPEN_METHOD)
             open_channel(s, f->channel);
         else if (m.id != AMQP_CHANNEL_CLOSE_OK_METHOD)

@@ -24,6 +24,7 @@
 #include "engine/topology.h"
 
 #include "base/limits.h"
+#include "net/loop.h"
 
 struct session;
 struct channel;
@@ -50,6 +51,12 @@ struct amqp {
     int64_t expire_at;         /* the next x-expires is due then, or later (registry.c) */
     struct method_pool *pool;  /* memory of the method at work */
     struct buf scratch, name, stripped, json, packed;
+    /* sessions: those that were written to, those that failed and must still give back what they
+     * have (session.c); heartbeats (heartbeat.c) */
+    struct session *dirty, *failed;
+    struct buf sink; /* what is said to a session that ends, which hears nothing */
+    struct loop_timer beat;
+    bool is_beating;
 };
 
 /* At the end of a turn, when all input was worked on: settles, confirms, delivers, in this order; then
@@ -80,8 +87,18 @@ struct session {
     int64_t heard_at, sent_at; /* loop_now: for heartbeats */
     struct buf held;           /* A1: frames that wait for the disk */
     uint64_t held_position;    /* and until where */
+    bool held_is_new;          /* since the position was taken */
+    size_t held_covered;       /* bytes at the front that `commit` waits for */
     struct barrier_waiter commit;
-    struct amqp_queue *exclusive; /* queues that are this connection's */
+    struct barrier_waiter stall;                /* reading waits until less is unsynced */
+    bool is_paused;                             /* not read: stalled, congested or blocked */
+    bool is_starved;                            /* somebody was told that it is congested */
+    bool is_deaf;                               /* CLOSING: its frames make no sense any more */
+    bool is_done;                               /* closes when all is sent */
+    bool is_wound_up;                           /* has given back what it had */
+    struct session *next_dirty, **link_dirty;   /* of amqp.dirty; link NULL = not on it */
+    struct session *next_failed, **link_failed; /* the same of amqp.failed */
+    struct amqp_queue *exclusive;               /* queues that are this connection's */
 };
 
 struct span session_vhost(const struct session *s);
@@ -90,13 +107,51 @@ struct span session_vhost(const struct session *s);
  * by session_flush. */
 struct buf *session_out(struct session *s, bool after_commit);
 void session_flush(struct session *s);
-/* True when its output is more than may pile up: no deliveries until it drained. */
-bool session_is_congested(const struct session *s);
+/* True when its output is more than may pile up: no deliveries until it drained, when
+ * session_schedule is called. */
+bool session_is_congested(struct session *s);
 
 /* Ends the connection with connection.close: code and text (at most 255 bytes; cut), class and method
- * that caused it or 0, 0. The rest of what it sends is not looked at. */
+ * that caused it or 0, 0. The rest of what it sends is not looked at. Its channels live on until the
+ * end of the turn, but are asked for nothing any more, and what is written to them is lost. */
 void session_fail(struct session *s, enum code code, uint32_t method, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Reads the method of a frame; false: the session failed (the code and text that tell why). */
+bool session_read_method(struct session *s, const struct frame *f, struct method *ret);
+/* Ends it, when all output is sent, without a word. */
+void session_finish(struct session *s, enum close_reason reason);
+/* A method of channel 0. Its arguments may be NULL. */
+void session_send(struct session *s, uint32_t id, void *decoded);
+/* Channels are freed, deliveries given back, exclusive queues deleted. */
+void session_wind_up(struct session *s);
+
+/* Gives back what the failed ones had. */
+void session_end_failed(struct amqp *a);
+void session_drain(struct session *s);
+
+/* -- the handshake (handshake.c), users (auth.c) ----------------------------------------------------- */
+
+/* The first bytes of a connection: the protocol header, or something else. Returns how many were
+ * taken; 0 = more must come. */
+size_t handshake_header(struct session *s, struct span in);
+/* A method on channel 0 before it is open. */
+void handshake_method(struct session *s, const struct method *m);
+
+struct credentials {
+    struct span user, password;
+};
+/* Reads the response of a mechanism. ERR_INVALID: ill-formed. */
+enum err auth_read(bool is_amqplain, struct span response, struct credentials *ret) MUST_CHECK;
+bool auth_is_user(const struct amqp_config *config, const struct credentials *c, const char *peer);
+
+/* -- heartbeats (heartbeat.c) --------------------------------------------------------------------------- */
+
+void heartbeat_init(struct amqp *a);
+void heartbeat_release(struct amqp *a);
+/* A session came: the timer runs while there is one. */
+void heartbeat_start(struct amqp *a);
+/* The disk is full, or no longer: tells the publishers (session.c). */
+void session_look_at_disk(struct amqp *a);
 
 /* -- channels (channel.c) ------------------------------------------------------------------------ */
 

@@ -68,15 +68,16 @@ static bool take_value(struct span *in, uint8_t *ret_letter, struct span *ret) {
     return take(in, (size_t)n + (is_long ? be_get32(head.p) : 0), ret);
 }
 
+/* Takes nothing when there is no whole one. */
 static bool take_item(struct span *in, bool has_key, struct table_item *ret) {
-    const uint8_t *start = in->p;
-    struct span length;
+    struct span at = *in, length;
     ret->key = (struct span){0};
-    if (has_key && (!take(in, 1, &length) || !take(in, length.p[0], &ret->key)))
+    if (has_key && (!take(&at, 1, &length) || !take(&at, length.p[0], &ret->key)))
         return false;
-    if (!take_value(in, &ret->letter, &ret->value))
+    if (!take_value(&at, &ret->letter, &ret->value))
         return false;
-    ret->whole = span_of(start, (size_t)(in->p - start));
+    ret->whole = span_of(in->p, (size_t)(at.p - in->p));
+    *in = at;
     return true;
 }
 

@@ -7,6 +7,7 @@
  * rest was not acknowledged. */
 #include "server/serve.h"
 
+#include "amqp/amqp.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "http/http.h"
@@ -27,6 +28,9 @@
 
 #define HOUSEKEEPING_MS 1000
 #define DRAIN_LOOK_MS 20
+/* What AMQP clients are told to speak to, beside the product's name: some leave when it is no number
+ * of three parts, or an old one. The dialect is that of this version. */
+#define AMQP_VERSION_TOLD "4.0.9"
 
 struct serve {
     struct server server;
@@ -34,12 +38,14 @@ struct serve {
     struct log_dir *dir;
     struct log_thread *log_thread;
     struct http *http;
+    struct amqp *amqp;
     struct tls_context *tls;
-    struct listener *listener;
+    struct listener *listener, *amqp_listener, *amqps_listener; /* the last two may be NULL */
     struct loop_timer due, housekeeping, drain;
     int64_t due_at;    /* what the due timer is set to; TIME_NEVER = stopped */
     uint64_t end_seen; /* log_end at the last housekeeping */
     bool said_full;
+    bool must_begin;     /* engine_begin has more to do */
     int64_t drain_until; /* on the loop's clock */
 };
 
@@ -64,8 +70,10 @@ uint64_t server_capacity_bytes(const struct server *s) {
 /* -- a turn ---------------------------------------------------------------------------------- */
 
 static void serve_woken(struct serve *v) {
-    for (struct queue *q; (q = engine_woken(v->server.engine));)
+    for (struct queue *q; (q = engine_woken(v->server.engine));) {
         http_on_woken(v->http, q);
+        amqp_on_woken(v->amqp, q);
+    }
 }
 
 static void plan_due(struct serve *v, int64_t now, int64_t at) {
@@ -81,10 +89,16 @@ static void plan_due(struct serve *v, int64_t now, int64_t at) {
 static void on_turn(void *ctx) {
     struct serve *v = ctx;
     int64_t now = server_now(&v->server);
+    int64_t due = TIME_NEVER;
+    if (v->must_begin)
+        v->must_begin = engine_begin(v->server.engine, now);
     serve_woken(v);
     if (!v->server.test_clock || now > 0) /* a test clock that was not set yet stands nowhere */
-        plan_due(v, now, engine_tick(v->server.engine, now));
+        due = engine_tick(v->server.engine, now);
     serve_woken(v);
+    int64_t amqp_due = amqp_turn(v->amqp, now);
+    serve_woken(v); /* what AMQP gave back or sent on */
+    plan_due(v, now, due < amqp_due ? due : amqp_due);
     alerts_turn(v->server.alerts, now);
     if (engine_clean(v->server.engine))
         loop_again(v->server.loop);
@@ -144,16 +158,29 @@ static void on_housekeeping(struct loop_timer *t) {
 
 /* -- stopping -------------------------------------------------------------------------------- */
 
+static void each_listener(struct serve *v, void (*f)(struct listener *l)) {
+    struct listener *all[] = {v->listener, v->amqp_listener, v->amqps_listener};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i])
+            f(all[i]);
+}
+
+static unsigned count_connections(const struct serve *v) {
+    return listener_count(v->listener) + (v->amqp_listener ? listener_count(v->amqp_listener) : 0) +
+           (v->amqps_listener ? listener_count(v->amqps_listener) : 0);
+}
+
 static void on_drain(struct loop_timer *t) {
     struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, drain));
     bool late = loop_now(v->server.loop) >= v->drain_until;
-    bool quiet = http_inflight(v->http) == 0 && listener_count(v->listener) == 0 &&
-                 alerts_is_quiet(v->server.alerts);
+    bool quiet = http_inflight(v->http) == 0 && amqp_inflight(v->amqp) == 0 &&
+                 count_connections(v) == 0 && alerts_is_quiet(v->server.alerts);
     if (quiet || late) {
         log_mark(v->server.log);
         if (log_durable(v->server.log) == log_end(v->server.log)) {
             if (late && !quiet)
-                log_warn("stopping with %u requests unanswered", http_inflight(v->http));
+                log_warn("stopping with %u requests unanswered",
+                         http_inflight(v->http) + amqp_inflight(v->amqp));
             loop_stop(v->server.loop);
             return;
         }
@@ -168,8 +195,9 @@ static void on_signal(void *ctx, int number) {
     log_info("%s: finishing what is in flight", number == SIGINT ? "SIGINT" : "SIGTERM");
     v->server.draining = true;
     v->drain_until = loop_now(v->server.loop) + LIMIT_DRAIN_MS;
-    listener_stop(v->listener);
+    each_listener(v, listener_stop);
     http_drain(v->http);
+    amqp_drain(v->amqp);
     alerts_drain(v->server.alerts);
     loop_timer_start(&v->drain, 0);
 }
@@ -219,6 +247,7 @@ static bool open_log(struct serve *v) {
         return false;
     }
     engine_attach(v->server.engine, v->server.log);
+    v->must_begin = engine_begin(v->server.engine, server_now(&v->server));
     report_findings(&findings, v->server.engine, clock_monotonic_us() - begin);
     if (v->config.limits.payload_bytes_max + LIMIT_AROUND_PAYLOAD >
         log_frame_bytes_max(v->server.log)) {
@@ -231,30 +260,78 @@ static bool open_log(struct serve *v) {
     return true;
 }
 
-static bool start_listening(struct serve *v) {
+static struct listener *listen_at(struct serve *v, const char *host, const char *port,
+                                  const struct protocol *protocol, bool is_tls, char *error,
+                                  size_t error_bytes) {
+    struct listener_config config = {
+        .host = host,
+        .port = port,
+        .protocol = protocol,
+        .ctx = protocol == &http_protocol ? (void *)v->http : (void *)v->amqp,
+        .tls = is_tls ? v->tls : NULL,
+        .in_bytes_max = LIMIT_HEAD + v->config.limits.body_bytes_max,
+    };
+    return listener_new(v->server.loop, &config, error, error_bytes);
+}
+
+static bool cannot_listen(const char *host, const char *port, const char *error) {
+    log_error("cannot listen on %s port %s: %s", host, port, error);
+    return false;
+}
+
+/* AMQP's default port may be taken by a RabbitMQ: whoever did not ask for it goes on without. */
+static bool start_amqp(struct serve *v) {
+    const struct config *c = &v->config;
     char error[256];
-    if (v->config.tls_cert) {
-        v->tls = tls_context_new(v->config.tls_cert, v->config.tls_key, error, sizeof error);
+    if (c->amqp_host) {
+        v->amqp_listener =
+            listen_at(v, c->amqp_host, c->amqp_port, &amqp_protocol, false, error, sizeof error);
+        if (!v->amqp_listener && c->amqp_is_asked_for)
+            return cannot_listen(c->amqp_host, c->amqp_port, error);
+        if (!v->amqp_listener)
+            log_warn("cannot listen on %s port %s: %s: no AMQP (--amqp ADDR:PORT for another port, "
+                     "--amqp off for none)",
+                     c->amqp_host, c->amqp_port, error);
+    }
+    if (c->amqps_host) {
+        v->amqps_listener =
+            listen_at(v, c->amqps_host, c->amqps_port, &amqp_protocol, true, error, sizeof error);
+        if (!v->amqps_listener)
+            return cannot_listen(c->amqps_host, c->amqps_port, error);
+    }
+    return true;
+}
+
+static bool start_listening(struct serve *v) {
+    const struct config *c = &v->config;
+    char error[256];
+    if (c->tls_cert) {
+        v->tls = tls_context_new(c->tls_cert, c->tls_key, error, sizeof error);
         if (!v->tls) {
             log_error("TLS: %s", error);
             return false;
         }
     }
     v->http = http_new(&v->server);
-    struct listener_config config = {
-        .host = v->config.http_host,
-        .port = v->config.http_port,
-        .protocol = &http_protocol,
-        .ctx = v->http,
-        .tls = v->tls,
-        .in_bytes_max = LIMIT_HEAD + v->config.limits.body_bytes_max,
-    };
-    v->listener = listener_new(v->server.loop, &config, error, sizeof error);
-    if (!v->listener) {
-        log_error("cannot listen on %s port %s: %s", config.host, config.port, error);
-        return false;
-    }
-    return true;
+    const struct amqp_config amqp = {.product = c->amqp_product,
+                                     .version = AMQP_VERSION_TOLD,
+                                     .users = c->amqp_users,
+                                     .user_count = c->amqp_user_count};
+    v->amqp = amqp_new(&v->server, &amqp);
+    v->listener =
+        listen_at(v, c->http_host, c->http_port, &http_protocol, true, error, sizeof error);
+    if (!v->listener)
+        return cannot_listen(c->http_host, c->http_port, error);
+    return start_amqp(v);
+}
+
+static void say_listening(const struct serve *v) {
+    printf("listening http %s\n", listener_address(v->listener));
+    if (v->amqp_listener)
+        printf("listening amqp %s\n", listener_address(v->amqp_listener));
+    if (v->amqps_listener)
+        printf("listening amqps %s\n", listener_address(v->amqps_listener));
+    fflush(stdout);
 }
 
 /* As many descriptors as connections may need. */
@@ -287,14 +364,13 @@ static void init(struct serve *v) {
     loop_timer_init(v->server.loop, &v->due, on_due);
     loop_timer_init(v->server.loop, &v->housekeeping, on_housekeeping);
     loop_timer_init(v->server.loop, &v->drain, on_drain);
-    raise_descriptors(v->config.limits.connections_max);
+    raise_descriptors(v->config.limits.connections_max * 2); /* of HTTP, and of AMQP */
 }
 
 static void release(struct serve *v) {
-    if (v->listener)
-        listener_free(v->listener);
-    if (v->http)
-        http_free(v->http);
+    each_listener(v, listener_free);
+    http_free(v->http);
+    amqp_free(v->amqp);
     alerts_free(v->server.alerts);
     log_thread_free(v->log_thread);
     tls_context_free(v->tls);
@@ -321,8 +397,7 @@ int serve_main(int argc, char **argv) {
         loop_on_signal(v.server.loop, SIGTERM, on_signal, &v);
         loop_on_signal(v.server.loop, SIGINT, on_signal, &v);
         loop_timer_start(&v.housekeeping, HOUSEKEEPING_MS);
-        printf("listening http %s\n", listener_address(v.listener));
-        fflush(stdout);
+        say_listening(&v);
         loop_run(v.server.loop);
         log_info("stopped");
     }
