@@ -10,6 +10,7 @@
 #include "amqp/amqp.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "engine/topology.h"
 #include "http/http.h"
 #include "log/log_thread.h"
 #include "net/loop.h"
