@@ -44,12 +44,6 @@ void amqp_free(struct amqp *a) {
     free(a);
 }
 
-void amqp_on_woken(struct amqp *a, struct queue *q) {
-    struct amqp_queue *known = registry_watched(a, q);
-    if (known != NULL)
-        queue_schedule(known);
-}
-
 static void trim(struct buf *b) {
     if (b->cap > KEEP_BYTES)
         buf_release(b);
