@@ -93,7 +93,6 @@ struct session {
     struct barrier_waiter stall;                /* reading waits until less is unsynced */
     bool is_paused;                             /* not read: stalled, congested or blocked */
     bool is_starved;                            /* somebody was told that it is congested */
-    bool is_deaf;                               /* CLOSING: its frames make no sense any more */
     bool is_done;                               /* closes when all is sent */
     bool is_wound_up;                           /* has given back what it had */
     struct session *next_dirty, **link_dirty;   /* of amqp.dirty; link NULL = not on it */

@@ -361,8 +361,9 @@ static bool take_next(struct session *s, struct span in) {
     case FRAME_MORE:
         return false;
     case FRAME_BAD:
+        /* Where the next frame begins, nobody knows: no close-ok can be waited for. */
         session_fail(s, CODE_FRAME_ERROR, 0, "%s", why);
-        s->is_deaf = true;
+        session_finish(s, CLOSE_PROTOCOL);
         return true;
     }
     return false;
@@ -372,7 +373,7 @@ static bool take_next(struct session *s, struct span in) {
 static void run(struct session *s) {
     for (int i = 0; i < LIMIT_AMQP_FRAMES; i++) {
         struct span in = conn_in(s->conn);
-        if (s->is_deaf || s->is_done) {
+        if (s->is_done) {
             conn_consume(s->conn, in.n);
             in.n = 0;
         }
