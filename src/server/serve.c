@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "engine/topology.h"
 #include "http/http.h"
 #include "log/log_thread.h"
 #include "net/loop.h"
@@ -25,6 +26,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
+#define BEGIN_ROOM (64 * 1024)
 #define HOUSEKEEPING_MS 1000
 #define DRAIN_LOOK_MS 20
 
@@ -39,7 +41,7 @@ struct serve {
     struct loop_timer due, housekeeping, drain;
     int64_t due_at;    /* what the due timer is set to; TIME_NEVER = stopped */
     uint64_t end_seen; /* log_end at the last housekeeping */
-    bool said_full;
+    bool said_full, has_begun;
     int64_t drain_until; /* on the loop's clock */
 };
 
@@ -78,9 +80,19 @@ static void plan_due(struct serve *v, int64_t now, int64_t at) {
         loop_timer_start(&v->due, at > now ? at - now : 0);
 }
 
+/* What the engine has to do after a start goes on from turn to turn. */
+static void begin_engine(struct serve *v, int64_t now) {
+    if (v->has_begun)
+        return;
+    v->has_begun = !engine_begin(v->server.engine, now);
+    if (!v->has_begun && log_has_room(v->server.log, LOG_USE_ACCEPT, BEGIN_ROOM))
+        loop_again(v->server.loop); /* else when housekeeping comes by */
+}
+
 static void on_turn(void *ctx) {
     struct serve *v = ctx;
     int64_t now = server_now(&v->server);
+    begin_engine(v, now);
     serve_woken(v);
     if (!v->server.test_clock || now > 0) /* a test clock that was not set yet stands nowhere */
         plan_due(v, now, engine_tick(v->server.engine, now));
@@ -227,6 +239,7 @@ static bool open_log(struct serve *v) {
         return false;
     }
     v->log_thread = log_thread_new(v->server.log, wake_loop, v);
+    begin_engine(v, server_now(&v->server));
     v->server.alerts = alerts_new(&v->server, v->config.alerts_private);
     return true;
 }
