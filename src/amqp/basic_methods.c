@@ -173,7 +173,7 @@ static void get(struct channel *c, const amqp_basic_get_t *m) {
     }
     if (view.effective.expires_ms >= 0)
         registry_touch(a, q.scoped, view.effective.expires_ms);
-    enum err e = queue_get(c, &q, m->no_ack);
+    enum err e = queue_get(c, &q, m->no_ack, view.type == QUEUE_QUORUM);
     if (e != OK)
         channel_fail_err(c, method, e);
 }

@@ -298,44 +298,44 @@ static void deliver(struct consumer *k, const uint64_t *ids, size_t n) {
     }
 }
 
-/* True when there is more, and somebody has room for it. */
-static bool queue_deliver(struct amqp_queue *q, bool *ret_is_stuck) {
+enum delivered { DELIVERED_ALL, DELIVERED_SOME, DELIVERED_STUCK };
+
+/* SOME: there may be more, and somebody has room for it. */
+static enum delivered queue_deliver(struct amqp_queue *q) {
     uint64_t ids[DELIVER_AT_ONCE];
     size_t given = 0;
     while (given < DELIVER_PER_TURN) {
         struct choice next = choose(q);
         if (next.consumer == NULL)
-            return false;
+            return DELIVERED_ALL;
         size_t n = 0;
         enum err e = claim(next.consumer->channel, q->name, next.room, ids, &n);
-        if (e != OK)
-            *ret_is_stuck = true;
         if (e != OK || n == 0)
-            return false;
+            return e != OK ? DELIVERED_STUCK : DELIVERED_ALL;
         deliver(next.consumer, ids, n);
         if (!q->is_single)
             q->consumers = next.consumer->next_of_queue;
         given += n;
     }
-    return true;
+    return DELIVERED_SOME;
 }
 
 bool queues_deliver(struct amqp *a) {
-    bool has_more = false;
     struct amqp_queue *first = a->scheduled_first, *q;
-    bool is_stuck = false;
+    bool has_more = false;
     if (first == NULL || a->is_draining)
         return false;
     a->scheduled_first = NULL;
     a->scheduled_last = &a->scheduled_first;
+    a->is_stuck = false;
     while ((q = first) != NULL) {
         first = q->next_scheduled;
         q->is_scheduled = false;
-        bool again = q->consumers != NULL && queue_deliver(q, &is_stuck);
-        if (again || is_stuck)
+        enum delivered d = q->consumers != NULL ? queue_deliver(q) : DELIVERED_ALL;
+        if (d != DELIVERED_ALL)
             queue_schedule(q);
-        has_more = has_more || again;
-        is_stuck = false;
+        has_more = has_more || d == DELIVERED_SOME;
+        a->is_stuck = a->is_stuck || d == DELIVERED_STUCK;
         registry_release(q);
     }
     return has_more;
@@ -343,7 +343,7 @@ bool queues_deliver(struct amqp *a) {
 
 /* -- basic.get ------------------------------------------------------------------------------- */
 
-enum err queue_get(struct channel *c, const struct place *queue, bool no_ack) {
+enum err queue_get(struct channel *c, const struct place *queue, bool no_ack, bool is_quorum) {
     struct amqp *a = c->session->amqp;
     uint64_t id;
     size_t n = 0;
@@ -366,6 +366,7 @@ enum err queue_get(struct channel *c, const struct place *queue, bool no_ack) {
         .message = &m,
         .tag = ++c->delivery_tag,
         .is_get = true,
+        .is_quorum = is_quorum,
         .ready = ready > UINT32_MAX ? UINT32_MAX : (uint32_t)ready,
     };
     handout_write(session_out(c->session, true), &h);

@@ -56,13 +56,17 @@ int64_t amqp_turn(struct amqp *a, int64_t now) {
     int64_t next = registry_expire(a, now);
     while (a->dirty != NULL)
         session_flush(a->dirty);
-    if (a->failed != NULL || a->scheduled_first != NULL)
+    if (a->failed != NULL)
         loop_again(a->server->loop);
     trim(&a->json);
     trim(&a->packed);
     trim(&a->scratch);
     trim(&a->sink);
     return next;
+}
+
+bool amqp_is_busy(const struct amqp *a) {
+    return a->scheduled_first != NULL && !a->is_draining && !a->is_stuck;
 }
 
 void amqp_drain(struct amqp *a) {

@@ -43,6 +43,7 @@ struct amqp {
     unsigned bucket_count, queue_count, watched_bucket_count, watched_count;
     /* queues that have something for somebody, in the order they will be looked at (consumer.c) */
     struct amqp_queue *scheduled_first, **scheduled_last;
+    bool is_stuck; /* there was no room on the disk to hand out: tried again in a later turn */
     struct channel *unconfirmed;   /* channels with confirms to be written (publish.c) */
     struct reply_address *replies; /* reply.c */
     struct settling *settling;     /* what is settled once a turn (deliveries.c) */
@@ -371,7 +372,8 @@ void queue_schedule(struct amqp_queue *q);
 void channel_schedule(struct channel *c);
 void session_schedule(struct session *s);
 /* Claims one message for the channel and sends get-ok, or get-empty. */
-enum err queue_get(struct channel *c, const struct place *queue, bool no_ack) MUST_CHECK;
+enum err queue_get(struct channel *c, const struct place *queue, bool no_ack,
+                   bool is_quorum) MUST_CHECK;
 /* Delivers what is scheduled, a bounded amount; true when there is more to do at once. */
 bool queues_deliver(struct amqp *a);
 

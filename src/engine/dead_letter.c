@@ -2,6 +2,7 @@
  * ordinary rules, to all queues found, in the frame of its death. Where none is found it stays. */
 #include "engine/engine_int.h"
 
+#include "model/properties.h"
 #include "model/scope.h"
 
 #include <assert.h>
@@ -36,6 +37,13 @@ static void unpack(struct span packed, struct span name, struct envelope *v) {
     v->key_count = 1;
 }
 
+/* What its publisher asked for: the queue it dies in may not have priorities. */
+static void note_priority(const struct envelope *v, struct target *t) {
+    struct properties p;
+    if (v->properties.n > 0 && properties_read(v->properties, &p) && p.has & PROPERTY_PRIORITY)
+        t->priority = p.priority > PRIORITY_MAX ? PRIORITY_MAX : p.priority;
+}
+
 /* Without those that would close a circle. */
 static size_t leave_cycles_out(struct routes *r, const struct envelope *v) {
     size_t n = 0;
@@ -56,6 +64,7 @@ bool dead_letter_find(struct engine *e, const struct queue *q, int64_t now, enum
     scope_split(span_of(q->name, q->name_bytes), &vhost, &name);
     struct envelope v;
     unpack(m->envelope, name, &v);
+    note_priority(&v, t);
     enum reason as = reason_of(reason);
     envelope_die(&v, name, as, now, s->dlx, s->has_dlrk ? &s->dlrk : NULL);
 

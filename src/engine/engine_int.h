@@ -148,6 +148,7 @@ void send_again(struct engine *e, const struct slot *s, int64_t now, struct reco
 
 /* Makes of a dead letter's message, as read, the copy to be enqueued in its place. */
 void copy_of(struct engine *e, const struct slot *s, int64_t now, struct record_message *m);
+void forget_properties(struct engine *e, struct record_message *m);
 /* Makes of a change of a dead letter its discard. */
 void discard_change(struct record_state *r, int64_t now, enum discard_reason why, struct span text);
 
@@ -187,6 +188,7 @@ struct target {
     size_t count;                /* 0: it stays dead where it is */
     struct queue *one;           /* of the queue's own policy: what queues points to */
     bool by_exchange;
+    uint8_t priority; /* as it was published, or where that is not known, as it is */
     bool is_unroutable; /* it stays because its dead-letter exchange leads nowhere */
     struct record_message message;
     uint8_t trail[TRAIL_MAX * TRAIL_ENTRY_BYTES];

@@ -124,9 +124,9 @@ static size_t arrival_room(struct engine *e, int64_t now, const struct queue *q,
     struct record_message first = message_for(e, q, now, &items[0], -1, (struct span){0});
     struct arrival a;
     arrival_plan(e, now, q, &first, SIZE_MAX, &a);
-    size_t copies = a.target.count;
+    size_t room = a.target.count ? a.target.bytes + a.target.count * most : 0;
     target_release(&a.target);
-    return copies * (most + LIMIT_QUEUE_NAME + LOG_STATE_ROOM + e->onward.n);
+    return room;
 }
 
 static bool is_known(const struct engine *e, int64_t now, const struct queue *q,

@@ -87,7 +87,23 @@ enum err engine_replay(struct engine *e, int64_t now, struct span queue, uint64_
     r.image.letter.job_part = JOB_PART_NONE;
     struct audit_entry entry = entry_of(queue_at(&e->st, s->queue), now, AUDIT_REPLAY, id, &who);
     entry.result = span_str(force ? "sent again, forced" : "sent again");
-    return emit_audited(e, &r, &entry);
+    err = emit_audited(e, &r, &entry);
+    (void)relieve(e, now);
+    return err;
+}
+
+/* Its headers were changed: those that its properties tell are no longer its own. Where it was
+ * published to, and died, is kept. */
+void forget_properties(struct engine *e, struct record_message *m) {
+    if (m->envelope.n == 0)
+        return;
+    struct envelope v;
+    enum err err = envelope_unpack(m->envelope, &v);
+    assert(err == OK);
+    v.properties = (struct span){0};
+    buf_clear(&e->onward);
+    envelope_pack(&e->onward, &v);
+    m->envelope = buf_span(&e->onward);
 }
 
 /* -- an edited copy -------------------------------------------------------------------------- */
@@ -106,8 +122,10 @@ enum err engine_edit(struct engine *e, int64_t now, struct span queue, uint64_t 
     copy_of(e, s, now, &copy);
     if (edit->has_payload)
         copy.payload = edit->payload;
-    if (edit->has_headers)
+    if (edit->has_headers) {
         copy.headers = edit->headers;
+        forget_properties(e, &copy);
+    }
 
     const struct queue *q = queue_at(&e->st, s->queue);
     struct act who = act_cut(act);
@@ -136,6 +154,7 @@ enum err engine_edit(struct engine *e, int64_t now, struct span queue, uint64_t 
     append_audit(e, &entry);
     log_frame_end(e->log);
     *ret_id = copy.id;
+    (void)relieve(e, now);
     return OK;
 }
 

@@ -305,6 +305,8 @@ static bool send_patched(struct engine *e, struct job *j, uint32_t slot, const s
         return false;
     }
     copy_of(e, s, now, &copy);
+    if (!span_equal(copy.headers, buf_span(&e->texts[0])))
+        forget_properties(e, &copy);
     copy.headers = buf_span(&e->texts[0]);
     copy.payload = buf_span(&e->texts[1]);
     copy.image.letter.job = j->number;

@@ -29,10 +29,9 @@ static struct queue *find(struct engine *e, const struct queue *q, enum reason r
     return trail_has(trail, to->number, reason) ? NULL : to;
 }
 
-/* As it was in the queue it left; by its settings in one of AMQP's. */
-static uint8_t priority_of_letter(const struct queue *q, const struct record_message *m) {
-    return q->amqp && q->amqp->image.is_declared ? priority_in(q, m->image.priority)
-                                                 : m->image.priority;
+/* By the settings of a queue of AMQP's. */
+static uint8_t priority_of_letter(const struct queue *q, const struct target *t) {
+    return q->amqp && q->amqp->image.is_declared ? priority_in(q, t->priority) : t->priority;
 }
 
 void target_begin(struct target *t) {
@@ -61,6 +60,7 @@ void target_find(struct engine *e, const struct queue *q, const struct slot *s, 
     struct record_message *m = &t->message;
     if (s)
         read_message(e, s, &e->message, m);
+    t->priority = s ? (uint8_t)s->priority : m->image.priority;
     bool goes =
         has_exchange ? dead_letter_find(e, q, now, reason, t) : find_by_policy(e, q, reason, t);
     if (!goes)
@@ -79,8 +79,10 @@ void target_find(struct engine *e, const struct queue *q, const struct slot *s, 
         carry_plan(e, s, m, &t->carry);
     else
         t->carry.bytes = message_bytes(m);
-    size_t around = 2 * (STATE_RECORD_BYTES + LIMIT_ERROR + LIMIT_DETAIL) + LOG_STATE_ROOM +
-                    2 * LIMIT_QUEUE_NAME + copies;
+    /* How it died, for what has a story, and where it went. */
+    size_t around = copies + LOG_STATE_ROOM + 2 * LIMIT_QUEUE_NAME;
+    if (s)
+        around += LOG_STATE_ROOM + LIMIT_ERROR + LIMIT_DETAIL;
     t->bytes = t->carry.bytes + around;
     size_t most = log_frame_bytes_max(e->log) - 2 * LOG_DEATH_ROOM - LIMIT_DETAIL;
     if (t->bytes > most && has_exchange) { /* its story makes way */
@@ -109,7 +111,7 @@ static void append_copies(struct engine *e, int64_t now, const struct queue *fro
         copy.origin = span_of(from->name, from->name_bytes);
         copy.image = (struct message_image){.state = STATE_PENDING,
                                             .max_retries = q->policy.max_retries,
-                                            .priority = priority_of_letter(q, &t->message),
+                                            .priority = priority_of_letter(q, t),
                                             .updated_at = now};
         set_ttl(&copy, q, now, -1);
         take_place(&copy.image, q, copy.id, copy.key);
@@ -142,7 +144,7 @@ void target_append(struct engine *e, uint32_t slot, int64_t now, const struct re
     struct record_message *m = &t->message;
     m->image = slot_image(&e->st, s);
     append_copies(e, now, from, t);
-    m->image.priority = priority_of_letter(to, m);
+    m->image.priority = priority_of_letter(to, t);
     m->image.state = STATE_PENDING;
     m->image.retry_count = 0;
     m->image.max_retries = to->policy.max_retries;

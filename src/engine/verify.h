@@ -19,7 +19,7 @@ bool verify_letters(const struct engine *e, const struct complaint *c);
 uint64_t triage_live_bytes(const struct engine *e);
 uint64_t job_timers(const struct engine *e);
 
-/* verify_topology.c: exchanges, bindings and policies by pattern; the settings that follow from them. */
+/* verify_topology.c: exchanges and bindings against their indexes and counts. */
 bool verify_topology(const struct engine *e, const struct complaint *c);
 uint64_t topology_live_bytes(const struct engine *e);
 uint64_t sum_topology(const struct engine *e);

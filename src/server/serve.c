@@ -27,6 +27,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
+#define BEGIN_ROOM (64 * 1024)
 #define HOUSEKEEPING_MS 1000
 #define DRAIN_LOOK_MS 20
 /* What AMQP clients are told to speak to, beside the product's name: some leave when it is no number
@@ -45,8 +46,7 @@ struct serve {
     struct loop_timer due, housekeeping, drain;
     int64_t due_at;    /* what the due timer is set to; TIME_NEVER = stopped */
     uint64_t end_seen; /* log_end at the last housekeeping */
-    bool said_full;
-    bool must_begin;     /* engine_begin has more to do */
+    bool said_full, has_begun;
     int64_t drain_until; /* on the loop's clock */
 };
 
@@ -87,18 +87,28 @@ static void plan_due(struct serve *v, int64_t now, int64_t at) {
         loop_timer_start(&v->due, at > now ? at - now : 0);
 }
 
+/* What the engine has to do after a start goes on from turn to turn. */
+static void begin_engine(struct serve *v, int64_t now) {
+    if (v->has_begun)
+        return;
+    v->has_begun = !engine_begin(v->server.engine, now);
+    if (!v->has_begun && log_has_room(v->server.log, LOG_USE_ACCEPT, BEGIN_ROOM))
+        loop_again(v->server.loop); /* else when housekeeping comes by */
+}
+
 static void on_turn(void *ctx) {
     struct serve *v = ctx;
     int64_t now = server_now(&v->server);
     int64_t due = TIME_NEVER;
-    if (v->must_begin)
-        v->must_begin = engine_begin(v->server.engine, now);
+    begin_engine(v, now);
     serve_woken(v);
     if (!v->server.test_clock || now > 0) /* a test clock that was not set yet stands nowhere */
         due = engine_tick(v->server.engine, now);
     serve_woken(v);
     int64_t amqp_due = amqp_turn(v->amqp, now);
     serve_woken(v); /* what AMQP gave back or sent on */
+    if (amqp_is_busy(v->amqp))
+        loop_again(v->server.loop);
     plan_due(v, now, due < amqp_due ? due : amqp_due);
     alerts_turn(v->server.alerts, now);
     if (engine_clean(v->server.engine))
@@ -248,7 +258,6 @@ static bool open_log(struct serve *v) {
         return false;
     }
     engine_attach(v->server.engine, v->server.log);
-    v->must_begin = engine_begin(v->server.engine, server_now(&v->server));
     report_findings(&findings, v->server.engine, clock_monotonic_us() - begin);
     if (v->config.limits.payload_bytes_max + LIMIT_AROUND_PAYLOAD >
         log_frame_bytes_max(v->server.log)) {
@@ -257,6 +266,7 @@ static bool open_log(struct serve *v) {
         return false;
     }
     v->log_thread = log_thread_new(v->server.log, wake_loop, v);
+    begin_engine(v, server_now(&v->server));
     v->server.alerts = alerts_new(&v->server, v->config.alerts_private);
     return true;
 }

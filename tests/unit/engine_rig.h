@@ -12,6 +12,10 @@
 
 #define RIG_START INT64_C(1780000000000) /* 2026-05-28 20:26:40 */
 
+#ifndef RIG_SEGMENT_BYTES
+#define RIG_SEGMENT_BYTES (1024 * 1024)
+#endif
+
 struct rig {
     struct crash_io *disk;
     struct log *log;
@@ -21,7 +25,7 @@ struct rig {
 
 static inline void rig_open(struct rig *r) {
     const struct log_config config = {
-        .io = &crash_io_table, .io_ctx = r->disk, .segment_bytes = 1024 * 1024};
+        .io = &crash_io_table, .io_ctx = r->disk, .segment_bytes = RIG_SEGMENT_BYTES};
     struct log_findings findings;
     struct log_trouble trouble;
     r->engine = engine_new(1);

@@ -1,89 +1,17 @@
-#include "engine/topology.h"
-#include "engine_rig.h"
-
-#include <string.h>
-
-/* -- doing ------------------------------------------------------------------------------------ */
-
-static struct span s(const char *text) {
-    return span_str(text);
-}
+#include "topology_rig.h"
 
 static void begin(struct rig *r) {
-    rig_begin(r);
-    while (engine_begin(r->engine, r->now))
-        continue;
+    topology_begin(r);
 }
 
 static void restart(struct rig *r) {
-    rig_restart(r);
-    while (engine_begin(r->engine, r->now))
-        continue;
-}
-
-static void declare(struct rig *r, const char *name, const char *arguments) {
-    struct queue_declare d = {.name = s(name), .durable = true, .arguments = s(arguments)};
-    struct json_error json_error;
-    struct settings_error error;
-    struct json *v = arguments ? json_parse(s(arguments), &json_error) : NULL;
-    CHECK(queue_settings_read(v, true, &d.settings, &d.type, &error));
-    bool created;
-    CHECK(engine_queue_declare(r->engine, r->now, &d, &created) == OK);
-    CHECK(created);
-    json_free(v);
-}
-
-static void exchange(struct rig *r, const char *name, enum exchange_type type) {
-    const struct exchange_new x = {.name = s(name), .type = type, .durable = true};
-    CHECK(engine_exchange_declare(r->engine, r->now, &x) == OK);
-}
-
-static struct binding_new binding(const char *from, const char *to, const char *key,
-                                  const char *arguments) {
-    return (struct binding_new){.source = s(from),
-                                .destination = s(to),
-                                .key = s(key),
-                                .arguments = s(arguments)};
-}
-
-static void bind(struct rig *r, const char *from, const char *to, const char *key,
-                 const char *arguments) {
-    const struct binding_new b = binding(from, to, key, arguments);
-    CHECK(engine_bind(r->engine, r->now, &b) == OK);
+    topology_restart(r);
 }
 
 static void bind_exchange(struct rig *r, const char *from, const char *to, const char *key) {
     struct binding_new b = binding(from, to, key, NULL);
     b.to_exchange = true;
     CHECK(engine_bind(r->engine, r->now, &b) == OK);
-}
-
-static unsigned publish_with(struct rig *r, const char *to, const char *key, const char *headers,
-                             const char *payload) {
-    static struct envelope v;
-    v.exchange = s(to);
-    v.keys[0] = s(key);
-    v.key_count = 1;
-    const struct publish p = {.exchange = s(to),
-                              .envelope = &v,
-                              .payload = s(payload),
-                              .headers = s(headers),
-                              .expiration_ms = -1};
-    struct published done;
-    CHECK(engine_publish(r->engine, r->now, &p, &done) == OK);
-    CHECK(done.refused == 0);
-    return done.queues;
-}
-
-static unsigned publish(struct rig *r, const char *to, const char *key) {
-    return publish_with(r, to, key, NULL, "payload");
-}
-
-static uint64_t ready(struct rig *r, const char *queue) {
-    struct queue_view v;
-    CHECK(engine_queue(r->engine, s(queue), &v) == OK);
-    CHECK(queue_view_holds(&v));
-    return v.ready;
 }
 
 /* -- routing ---------------------------------------------------------------------------------- */
@@ -137,15 +65,15 @@ static void topics(void) {
         const char *pattern, *key;
         bool matches;
     } table[] = {
-        {"", "", true},          {"", "a", false},        {"#", "", true},
-        {"#", "a.b.c", true},    {"*", "", false},        {"*", "a", true},
-        {"*", "a.b", false},     {"a.*", "a.b", true},    {"a.*", "a", false},
-        {"a.#", "a", true},      {"a.#", "a.b.c", true},  {"#.c", "a.b.c", true},
-        {"#.c", "c", true},      {"a.#.c", "a.c", true},  {"a.#.c", "a.b.b.c", true},
-        {"a.#.c", "a.b", false}, {"*.#", "", false},      {"*.#", "a", true},
-        {"#.*", "a.b", true},    {"#.#", "", true},       {"a.*.c", "a.b.c", true},
+        {"", "", true},          {"", "a", false},         {"#", "", true},
+        {"#", "a.b.c", true},    {"*", "", false},         {"*", "a", true},
+        {"*", "a.b", false},     {"a.*", "a.b", true},     {"a.*", "a", false},
+        {"a.#", "a", true},      {"a.#", "a.b.c", true},   {"#.c", "a.b.c", true},
+        {"#.c", "c", true},      {"a.#.c", "a.c", true},   {"a.#.c", "a.b.b.c", true},
+        {"a.#.c", "a.b", false}, {"*.#", "", false},       {"*.#", "a", true},
+        {"#.*", "a.b", true},    {"#.#", "", true},        {"a.*.c", "a.b.c", true},
         {"a.*.c", "a..c", true}, {"#.b.#", "a.b.c", true}, {"#.b.#.d", "a.b.c.b.d", true},
-        {"a", "a.", false},      {"a.", "a.", true},      {"*.*", ".", true},
+        {"a", "a.", false},      {"a.", "a.", true},       {"*.*", ".", true},
     };
     struct rig r;
     begin(&r);
@@ -278,24 +206,6 @@ static void vhosts(void) {
 }
 
 /* -- settings ---------------------------------------------------------------------------------- */
-
-static void policy(struct rig *r, const char *name, const char *pattern, int64_t priority,
-                   const char *definition) {
-    const struct pattern_policy p = {.vhost = s("/"),
-                                     .name = s(name),
-                                     .pattern = s(pattern),
-                                     .applies = APPLIES_ALL,
-                                     .priority = priority,
-                                     .definition = s(definition)};
-    const struct act act = {.actor = s("ann")};
-    CHECK(engine_pattern_policy_put(r->engine, r->now, &p, &act) == OK);
-}
-
-static struct queue_amqp_view amqp(struct rig *r, const char *queue) {
-    struct queue_amqp_view v;
-    CHECK(engine_queue_amqp(r->engine, s(queue), &v) == OK);
-    return v;
-}
 
 static void policies(void) {
     struct rig r;
