@@ -20,6 +20,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "differs(peer=why): comes out otherwise on that peer, on purpose")
+    config.addinivalue_line("markers", "heavy: too slow for every make test")
     config.addinivalue_line("markers", "only(*peers): about something the other peers do not have at all")
 
 
