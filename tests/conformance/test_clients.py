@@ -31,7 +31,7 @@ BEHAVIOURS = {
     "cloudamqp": LIFE,
 }
 LIGHT = {"amqp-tools", "amqplib"}  # these run with every `make test`
-CASES = [pytest.param(client, name, id=f"{client}-{name}", marks=[] if client in LIGHT else [pytest.mark.heavy])
+CASES = [pytest.param(client, name, id=f"{client} {name}", marks=[] if client in LIGHT else [pytest.mark.heavy])
          for client, names in BEHAVIOURS.items() for name in names]
 numbers = itertools.count(os.getpid())
 
