@@ -66,6 +66,9 @@ def broker(tmp_path_factory):
 @pytest.fixture
 def connect(broker):
     """Opens connections: connect() or connect(heartbeat=1). They are closed after the test."""
+    if not broker.is_running():  # a test before this one ended it, and failed
+        broker.kill()
+        broker.start()
     opened = []
 
     def factory(**parameters):
