@@ -1,9 +1,12 @@
 """Foreign clients against a broker: Nixie, or the peer that the variable PEER names (rabbitmq).
 
-A test that is known to come out otherwise on a peer carries @differs(rabbitmq="why"). It still runs there, and must fail: a
+    PEER=rabbitmq python3 -m pytest tests/conformance
+
+At the end stands a table of clients and what they can do. A test that is known to come out otherwise on a peer carries @differs(rabbitmq="why"). It still runs there, and must fail: a
 difference that has gone away is news, too. docs/amqp.md has the table of them (`pytest --differences` prints it).
 """
 import itertools
+import re
 
 import pytest
 
@@ -20,6 +23,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "differs(peer=why): comes out otherwise on that peer, on purpose")
+    config.addinivalue_line("markers", "heavy: too slow for every make test")
     config.addinivalue_line("markers", "only(*peers): about something the other peers do not have at all")
 
 
@@ -62,6 +66,9 @@ def broker(tmp_path_factory):
 @pytest.fixture
 def connect(broker):
     """Opens connections: connect() or connect(heartbeat=1). They are closed after the test."""
+    if not broker.is_running():  # a test before this one ended it, and failed
+        broker.kill()
+        broker.start()
     opened = []
 
     def factory(**parameters):
@@ -104,3 +111,39 @@ def policy(broker):
     yield factory
     for name in made:
         broker.clear_policy(name)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------------
+
+WORDS = {"passed": "yes", "failed": "NO", "error": "NO", "xfailed": "differs", "xpassed": "NO"}
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Rows of the form `| ... |`, which scripts/test shows."""
+    found = {}  # (client, behaviour): counts of outcomes
+    for outcome in WORDS:
+        for report in terminalreporter.stats.get(outcome, []):
+            part = re.search(r"test_(\w+)\.py::test_\w+(?:\[(.*)\])?", report.nodeid)
+            if part is None:
+                continue
+            client, behaviour = part[2].split(" ") if part[1] == "clients" else ("pika", part[1].replace("_", " "))
+            counts = found.setdefault((client, behaviour), {})
+            counts[WORDS[outcome]] = counts.get(WORDS[outcome], 0) + 1
+    if not found:
+        return
+    columns = list(dict.fromkeys(behaviour for _, behaviour in sorted(found, key=lambda cell: cell[0] != "pika")))
+    rows = [[f"client, {PEER}", *columns]]
+    rows += [[client, *[cell(found.get((client, c))) for c in columns]] for client in dict.fromkeys(c for c, _ in found)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    rows.insert(1, ["-" * w for w in widths])
+    terminalreporter.write_line("")
+    for row in rows:
+        terminalreporter.write_line("| " + " | ".join(text.ljust(w) for text, w in zip(row, widths)) + " |")
+
+
+def cell(counts):
+    if counts is None:
+        return ""
+    if sum(counts.values()) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{n} {word}" for word, n in counts.items())

@@ -66,8 +66,10 @@ class RabbitMQ:
                 "RUNNING_UNDER_SYSTEMD": "1"}
 
     def spawn(self, command):
+        # It goes when we go, however we go.
+        command = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
         with open(self.dir / "output", "ab") as output:
-            return subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.dir,
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=self.dir,
                                     env=self.environment())
 
     def start(self):
