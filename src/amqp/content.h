@@ -89,7 +89,3 @@ bool content_write(struct buf *out, uint16_t channel, const struct content_out *
                    uint32_t frame_max);
 /* Appends the body frames; none for an empty payload. */
 void content_write_body(struct buf *out, uint16_t channel, struct span payload, uint32_t frame_max);
-
-/* The word of x-death for a reason of death: rejected, expired, maxlen, delivery_limit; NULL for
- * those that AMQP does not tell. */
-const char *content_death_word(enum reason r);

@@ -15,29 +15,8 @@ struct work {
     size_t limit; /* out->n may not grow above it */
 };
 
-const char *content_death_word(enum reason r) {
-    switch (r) {
-    case REASON_REJECTED:
-        return "rejected";
-    case REASON_EXPIRED:
-        return "expired";
-    case REASON_MAX_LENGTH:
-        return "maxlen";
-    case REASON_DELIVERY_LIMIT:
-        return "delivery_limit";
-    case REASON_NONE:
-    case REASON_MAX_RETRIES:
-    case REASON_PERMANENT:
-    case REASON_LEASE_EXPIRED:
-    case REASON_UNROUTABLE:
-    case REASON_MANUAL:
-        break;
-    }
-    return NULL;
-}
-
 static const char *death_word(enum reason r) {
-    const char *word = content_death_word(r);
+    const char *word = envelope_death_word(r);
     return word != NULL ? word : reason_name(r);
 }
 

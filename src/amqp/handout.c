@@ -18,9 +18,15 @@ static const struct envelope *open_envelope(struct amqp *a, const struct message
     return a->envelope;
 }
 
+/* How often it was handed out before, since it came to this queue. */
+static uint32_t returns_of(const struct message_view *m) {
+    uint32_t here = m->deliveries - m->deliveries_before;
+    return here > 0 ? here - 1 : 0;
+}
+
 static void write_method(struct buf *out, const struct handout *h, struct span exchange,
                          struct span key) {
-    bool redelivered = h->message->deliveries > 1;
+    bool redelivered = returns_of(h->message) > 0;
     if (h->is_get) {
         amqp_basic_get_ok_t ok = {
             .delivery_tag = h->tag,
@@ -65,8 +71,8 @@ void handout_write(struct buf *out, const struct handout *h) {
         .id = m->id,
         .lease = m->deliveries,
     };
-    if (h->is_quorum && m->deliveries > 1)
-        content.delivery_count = content.acquired_count = m->deliveries - 1;
+    if (h->is_quorum)
+        content.delivery_count = content.acquired_count = returns_of(m);
     if (!content_write(out, h->channel->number, &content, s->frame_max)) {
         /* Its properties are larger than the client's frames: it gets the body alone. */
         log_warn("message %" PRIu64 " is delivered without its properties: frame_max is %u", m->id,

@@ -73,7 +73,8 @@ bool dead_letter_find(struct engine *e, const struct queue *q, int64_t now, enum
                              : NULL;
     struct routes *r = &e->routed;
     r->n = 0;
-    const struct message_keys keys = {.keys = v.keys, .count = v.key_count, .headers = m->headers};
+    const struct message_keys keys = {
+        .keys = v.keys, .count = v.key_count, .headers = m->headers, .deaths = &v};
     if (x)
         route(&e->st, x, &keys, r);
     if (as != REASON_REJECTED)

@@ -2,6 +2,7 @@
 #include "engine/route.h"
 
 #include "base/mem.h"
+#include "model/envelope.h"
 #include "model/scope.h"
 
 #include <stdlib.h>
@@ -78,6 +79,7 @@ static bool is_same(const struct json *a, const struct json *b) {
 
 struct headers_match {
     const struct json *headers;
+    const struct envelope *deaths;
     bool with_x;
     unsigned wanted, found;
 };
@@ -86,16 +88,24 @@ static bool match_one(void *ctx, const char *name, const struct json *wanted) {
     struct headers_match *m = ctx;
     if (strcmp(name, "x-match") == 0 || (!m->with_x && strncmp(name, "x-", 2) == 0))
         return true;
-    const struct json *v = json_get(m->headers, name);
     m->wanted++;
+    struct span death;
+    if (m->deaths && envelope_death_header(m->deaths, span_str(name), &death)) {
+        m->found += json_is(wanted, JSON_NULL) ||
+                    (json_is(wanted, JSON_STRING) && span_equal(json_string(wanted), death));
+        return true;
+    }
+    const struct json *v = json_get(m->headers, name);
     m->found += v && (json_is(wanted, JSON_NULL) || is_same(wanted, v));
     return true;
 }
 
-static bool headers_match(const struct json *wanted, const struct json *headers) {
+static bool headers_match(const struct json *wanted, const struct json *headers,
+                          const struct envelope *deaths) {
     const struct json *how = json_get(wanted, "x-match");
     struct span x = json_is(how, JSON_STRING) ? json_string(how) : span_str("all");
     struct headers_match m = {.headers = headers,
+                              .deaths = deaths,
                               .with_x = span_equal_str(x, "all-with-x") ||
                                         span_equal_str(x, "any-with-x")};
     if (json_is(wanted, JSON_OBJECT))
@@ -149,7 +159,7 @@ static bool matches_headers(struct binding *b, struct routes *r, const struct me
         r->headers = json_parse(m->headers, &error);
     if (!b->wanted && b->arguments_bytes)
         b->wanted = json_parse(binding_arguments(b), &error);
-    return headers_match(b->wanted, r->headers);
+    return headers_match(b->wanted, r->headers, m->deaths);
 }
 
 /* How many bindings led on. */

@@ -7,7 +7,8 @@
 struct message_keys {
     const struct span *keys;
     size_t count;
-    struct span headers; /* JSON, or empty */
+    struct span headers;           /* JSON, or empty */
+    const struct envelope *deaths; /* that are headers, too; NULL = none */
 };
 
 /* What was found, and memory for finding it. Zeros are an empty one. */

@@ -334,3 +334,59 @@ bool envelope_makes_cycle(const struct envelope *v, struct span queue) {
     }
     return false;
 }
+
+/* -- words ----------------------------------------------------------------------------------- */
+
+const char *envelope_death_word(enum reason r) {
+    switch (r) {
+    case REASON_REJECTED:
+        return "rejected";
+    case REASON_EXPIRED:
+        return "expired";
+    case REASON_MAX_LENGTH:
+        return "maxlen";
+    case REASON_DELIVERY_LIMIT:
+        return "delivery_limit";
+    case REASON_NONE:
+    case REASON_MAX_RETRIES:
+    case REASON_PERMANENT:
+    case REASON_LEASE_EXPIRED:
+    case REASON_UNROUTABLE:
+    case REASON_MANUAL:
+        break;
+    }
+    return NULL;
+}
+
+static const struct death *first_death(const struct envelope *v) {
+    for (unsigned i = 0; i < v->death_count; i++) {
+        if (v->deaths[i].is_first)
+            return &v->deaths[i];
+    }
+    return NULL;
+}
+
+bool envelope_death_header(const struct envelope *v, struct span name, struct span *ret) {
+    static const char first[] = "x-first-death-", last[] = "x-last-death-";
+    const struct death *d = NULL;
+    size_t n = 0;
+    if (name.n > sizeof first - 1 && memcmp(name.p, first, sizeof first - 1) == 0) {
+        n = sizeof first - 1;
+        d = first_death(v);
+    } else if (name.n > sizeof last - 1 && memcmp(name.p, last, sizeof last - 1) == 0) {
+        n = sizeof last - 1;
+        d = v->death_count > 0 ? &v->deaths[0] : NULL;
+    }
+    if (d == NULL)
+        return false;
+    struct span what = span_of(name.p + n, name.n - n);
+    if (span_equal_str(what, "reason"))
+        *ret = span_str(envelope_death_word(d->reason));
+    else if (span_equal_str(what, "queue"))
+        *ret = d->queue;
+    else if (span_equal_str(what, "exchange"))
+        *ret = d->exchange;
+    else
+        return false;
+    return true;
+}

@@ -61,3 +61,10 @@ void envelope_die(struct envelope *v, struct span queue, enum reason reason, int
  * newest death to the first one in that queue, none is for `rejected`. A circle longer than the deaths
  * that are kept is not seen. */
 bool envelope_makes_cycle(const struct envelope *v, struct span queue);
+
+/* The word of x-death for a reason of death: rejected, expired, maxlen, delivery_limit; NULL for
+ * those that AMQP does not tell. */
+const char *envelope_death_word(enum reason r);
+/* The value of a header that a message with deaths has by them: x-first-death-reason, -queue and
+ * -exchange, and the same of x-last-death. False: it is none of these, or there was no death. */
+bool envelope_death_header(const struct envelope *v, struct span name, struct span *ret);

@@ -132,6 +132,7 @@ struct message_view {
     enum reason reason;
     uint8_t retry_count, max_retries, priority;
     uint32_t deliveries;
+    uint32_t deliveries_before; /* it was last sent again, or on to this queue */
     int64_t created_at, updated_at;
     int64_t retry_after;  /* 0 = none */
     int64_t available_at; /* 0 = now */
