@@ -30,6 +30,10 @@
 #define BEGIN_ROOM (64 * 1024)
 #define HOUSEKEEPING_MS 1000
 #define DRAIN_LOOK_MS 20
+/* What nobody waits for (acknowledgements of AMQP) goes to the disk with what somebody does, or so
+ * much later, or when it is so much: a consumer's ack must not delay the next publishing by a sync. */
+#define LAZY_MS 5
+#define LAZY_BYTES (256 * 1024)
 /* What AMQP clients are told to speak to, beside the product's name: some leave when it is no number
  * of three parts, or an old one. The dialect is that of this version. */
 #define AMQP_VERSION_TOLD "4.0.9"
@@ -43,7 +47,8 @@ struct serve {
     struct amqp *amqp;
     struct tls_context *tls;
     struct listener *listener, *amqp_listener, *amqps_listener; /* the last two may be NULL */
-    struct loop_timer due, housekeeping, drain;
+    struct loop_timer due, housekeeping, drain, lazy;
+    bool is_lazy; /* the timer runs */
     int64_t due_at;    /* what the due timer is set to; TIME_NEVER = stopped */
     uint64_t end_seen; /* log_end at the last housekeeping */
     bool said_full, has_begun;
@@ -96,6 +101,22 @@ static void begin_engine(struct serve *v, int64_t now) {
         loop_again(v->server.loop); /* else when housekeeping comes by */
 }
 
+static void on_lazy(struct loop_timer *t) {
+    struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, lazy));
+    v->is_lazy = false;
+    log_thread_push(v->log_thread);
+}
+
+static void push(struct serve *v) {
+    const struct server *s = &v->server;
+    if (!barrier_is_empty(&s->barrier) || s->draining || log_unsynced_bytes(s->log) > LAZY_BYTES) {
+        log_thread_push(v->log_thread);
+    } else if (!v->is_lazy && log_end(s->log) > log_durable(s->log)) {
+        v->is_lazy = true;
+        loop_timer_start(&v->lazy, LAZY_MS);
+    }
+}
+
 static void on_turn(void *ctx) {
     struct serve *v = ctx;
     int64_t now = server_now(&v->server);
@@ -113,7 +134,7 @@ static void on_turn(void *ctx) {
     alerts_turn(v->server.alerts, now);
     if (engine_clean(v->server.engine))
         loop_again(v->server.loop);
-    log_thread_push(v->log_thread);
+    push(v);
 }
 
 static void on_due(struct loop_timer *t) {
@@ -135,7 +156,7 @@ static void on_wake(void *ctx) {
     case COLLECTED_BATCH:
         /* The next batch goes out before the replies of this one: the disk should not wait for
          * sockets. */
-        log_thread_push(v->log_thread);
+        push(v);
         barrier_release(&v->server.barrier, log_durable(v->server.log));
         break;
     case COLLECTED_FULL:
@@ -375,6 +396,7 @@ static void init(struct serve *v) {
     loop_timer_init(v->server.loop, &v->due, on_due);
     loop_timer_init(v->server.loop, &v->housekeeping, on_housekeeping);
     loop_timer_init(v->server.loop, &v->drain, on_drain);
+    loop_timer_init(v->server.loop, &v->lazy, on_lazy);
     raise_descriptors(v->config.limits.connections_max * 2); /* of HTTP, and of AMQP */
 }
 
@@ -388,6 +410,7 @@ static void release(struct serve *v) {
     loop_timer_close(&v->due);
     loop_timer_close(&v->housekeeping);
     loop_timer_close(&v->drain);
+    loop_timer_close(&v->lazy);
     loop_free(v->server.loop);
     engine_free(v->server.engine);
     log_free(v->server.log);
