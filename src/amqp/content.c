@@ -39,7 +39,7 @@ static size_t value_bytes(enum property_place p, struct span in) {
 }
 
 enum err content_read_properties(struct span list, struct content_head *ret) {
-    ret->properties = list;
+    *ret = (struct content_head){.properties = list};
     if (list.n == 0)
         return OK;
     if (list.n < FLAGS_BYTES)
@@ -82,12 +82,12 @@ enum err content_head_read(struct span payload, struct content_head *ret) {
     *ret = (struct content_head){0};
     if (payload.n < HEAD_BYTES + FLAGS_BYTES)
         return ERR_INVALID;
-    ret->class_id = be_get16(payload.p);
+    uint16_t class_id = be_get16(payload.p);
+    enum err e = OK;
+    if (class_id == CONTENT_CLASS) /* else its properties are another class's */
+        e = content_read_properties(span_of(payload.p + HEAD_BYTES, payload.n - HEAD_BYTES), ret);
+    ret->class_id = class_id;
     ret->body_bytes = be_get64(payload.p + 4);
-    struct span list = span_of(payload.p + HEAD_BYTES, payload.n - HEAD_BYTES);
-    if (ret->class_id != CONTENT_CLASS) /* its properties are another class's */
-        return OK;
-    enum err e = content_read_properties(list, ret);
     if (e == OK)
         find_keys(ret);
     return e;

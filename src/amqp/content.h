@@ -49,7 +49,7 @@ struct content_head {
 /* Reads the payload of a header frame. The spans point into it. ERR_INVALID when it is ill-formed
  * (CODE_SYNTAX_ERROR); the class is the caller's to look at. */
 enum err content_head_read(struct span payload, struct content_head *ret) MUST_CHECK;
-/* The same of a property list alone; nothing else is set. */
+/* The same of a property list alone; class, size and keys are 0. */
 enum err content_read_properties(struct span list, struct content_head *ret) MUST_CHECK;
 bool content_has(const struct content_head *c, enum property_place p);
 /* Of a short string: without its length. */
