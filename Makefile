@@ -3,6 +3,8 @@
 #   make           the release build: build/nixie
 #   make run       installs what is missing, builds, starts the server on ./data
 #   make test      installs what is missing, then every layer; the last line is "N passed, N failed"
+#   make conformance  foreign clients of RabbitMQ, all of them; PEER=rabbitmq runs them against rabbitmq-server
+#   make test-clients  those of them that make test leaves out
 #   make demo      real webhooks, failing workers, a killed server
 #   make demo-outage  an outage, met by fixed retries and by a breaker
 #   make bench     throughput, latency, memory and restart beside Redis
@@ -22,7 +24,7 @@ FUZZ_SECONDS ?= 60
 ADDRESS ?= 127.0.0.1:8072
 DATA ?= data
 
-.PHONY: all run test demo demo-outage bench lint sim fuzz asan tsan fuzz-build format clean install
+.PHONY: all run test conformance test-clients demo demo-outage bench lint sim fuzz asan tsan fuzz-build format clean install
 
 all: build/build.ninja
 	@$(NINJA) -C build
@@ -35,6 +37,14 @@ run:
 test:
 	@scripts/setup test
 	@scripts/test
+
+conformance: $(if $(filter rabbitmq,$(PEER)),,all)
+	@scripts/setup conformance
+	@PEER=$(or $(PEER),nixie) scripts/test amqp clients
+
+test-clients: all
+	@scripts/setup conformance
+	@scripts/test clients
 
 demo: all
 	@examples/demo/run

@@ -18,6 +18,8 @@ names = itertools.count(1)
 
 
 def pytest_sessionstart(session):
+    if os.environ.get("PEER", "nixie") != "nixie":
+        return  # the tests by foreign clients can run against another server
     if not session.config.option.collectonly and not os.access(NIXIE, os.X_OK):
         pytest.exit(f"{NIXIE} is not there: build it first, or set NIXIE", returncode=3)
 

@@ -27,6 +27,8 @@ void amqp_on_woken(struct amqp *a, struct queue *q);
 /* Once a turn, after the queues: heartbeats, queues that expire, connection.blocked. Returns when to
  * be called again at the latest (milliseconds of server_now), TIME_NEVER = no need. */
 int64_t amqp_turn(struct amqp *a, int64_t now);
+/* True when something became ready for a consumer after amqp_turn: there should be another turn. */
+bool amqp_is_busy(const struct amqp *a);
 
 /* Draining: consumers get nothing more; connections are closed with 320 when their publishings are
  * confirmed. */

@@ -45,7 +45,17 @@
 #define LIMIT_INFLIGHT 8192            /* default; over it 503 with Retry-After */
 #define LIMIT_REQUEST_TIMEOUT_MS 30000 /* a request arrives whole by then, else 408 and close */
 #define LIMIT_IDLE_TIMEOUT_MS 75000    /* an idle connection is closed */
-#define LIMIT_DRAIN_MS 25000           /* SIGTERM: what is in flight by then is cut */
+/* AMQP; LIMIT_CONNECTIONS holds for its connections, too: over it they are closed unheard */
+#define LIMIT_AMQP_HANDSHAKE_MS 10000  /* from the first byte to open-ok; then closed */
+#define LIMIT_AMQP_GRACE_MS 3000       /* for close-ok; then closed */
+#define LIMIT_AMQP_USERS 100           /* --amqp-user; refused at start */
+#define LIMIT_AMQP_CHANNELS 2047       /* open at once in a connection; 530 */
+#define LIMIT_AMQP_HEARTBEAT_S 60      /* proposed; what the client answers holds */
+#define LIMIT_AMQP_FRAMES 512          /* of a connection, in one turn; the rest in the next */
+#define LIMIT_AMQP_UNREAD (256 * 1024) /* input of a connection; then its socket is not read */
+#define LIMIT_AMQP_NAME 255            /* a connection's name, given by the client; cut */
+
+#define LIMIT_DRAIN_MS 25000 /* SIGTERM: what is in flight by then is cut */
 
 /* -- the story: what of a message's history is carried when its segment is cleaned ----------- */
 #define LIMIT_ATTEMPTS_FIRST 3

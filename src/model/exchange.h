@@ -106,7 +106,7 @@ struct settings_error {
  * object. Spans point into `object`. False and *ret_error when a known one has a wrong type or value;
  * unknown ones are left alone. Numbers are whole. The type is always classic when !with_x. That a
  * quorum queue is durable and not exclusive is the caller's to check. Values and types:
- * docs/amqp.md. */
+ * docs/moving-from-rabbitmq.md. */
 bool queue_settings_read(const struct json *object, bool with_x, struct queue_settings *ret,
                          enum queue_type *ret_type, struct settings_error *ret_error) MUST_CHECK;
 /* What holds for a queue: its own settings and those of the policy that matches it (NULL: none), by
