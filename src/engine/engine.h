@@ -103,9 +103,10 @@ enum err engine_settle(struct engine *e, int64_t now, struct span queue, const s
 
 /* A dead message becomes pending with no failures. Unless `force`: ERR_REDRIVE_LIMIT when it was
  * sent again as often as its queue's redrive_limit, ERR_EDITED when an edited copy was sent in its
- * place. ERR_NO_QUEUE, ERR_NO_MESSAGE, ERR_WRONG_STATE, ERR_DISK_FULL. */
+ * place. `clear_deaths`: its envelope forgets where it died (x-death); its story does not.
+ * ERR_NO_QUEUE, ERR_NO_MESSAGE, ERR_WRONG_STATE, ERR_DISK_FULL. */
 enum err engine_replay(struct engine *e, int64_t now, struct span queue, uint64_t id, bool force,
-                       const struct act *act) MUST_CHECK;
+                       bool clear_deaths, const struct act *act) MUST_CHECK;
 
 struct edit {
     bool has_payload, has_headers; /* else as it was */
@@ -358,6 +359,7 @@ struct job_new {
     uint32_t sample; /* letters; 0 = no sample; SAMPLE_BY_DEFAULT: LIMIT_SAMPLE of more than 100 */
     uint32_t stop_if_ppm;    /* share that died again, in millionths; STOP_NEVER */
     bool force;              /* also letters at their redrive limit, and edited ones */
+    bool clear_deaths;       /* as in engine_replay */
     enum discard_reason why; /* discard */
 };
 
@@ -390,7 +392,7 @@ struct job_view {
     uint64_t rate_milli;
     uint32_t sample; /* 0 = none */
     uint32_t stop_if_ppm;
-    bool force;
+    bool force, clear_deaths;
     struct job_counts counts;
     uint64_t sent;
     uint64_t new_since; /* letters that match and died after the fence, now */

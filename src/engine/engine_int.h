@@ -149,6 +149,8 @@ void send_again(struct engine *e, const struct slot *s, int64_t now, struct reco
 /* Makes of a dead letter's message, as read, the copy to be enqueued in its place. */
 void copy_of(struct engine *e, const struct slot *s, int64_t now, struct record_message *m);
 void forget_properties(struct engine *e, struct record_message *m);
+/* Its envelope tells no death any more; false when it told none. */
+bool forget_deaths(struct engine *e, struct record_message *m);
 /* Makes of a change of a dead letter its discard. */
 void discard_change(struct record_state *r, int64_t now, enum discard_reason why, struct span text);
 
@@ -175,6 +177,20 @@ void carry_plan(struct engine *e, const struct slot *s, const struct record_mess
 void carry_append(struct engine *e, const struct record_message *m, const struct carry *c);
 void carry_release(struct carry *c);
 
+/* A letter whose envelope forgets: its image anew, in the frame of the change that sends it again. */
+struct renewal {
+    bool is_needed;
+    struct record_message message;
+    struct carry carry;
+};
+/* Adds to *bytes what it takes. */
+void renewal_plan(struct engine *e, const struct slot *s, bool is_wanted, size_t *bytes,
+                  struct renewal *ret);
+/* `r`: the change, whose line goes on from the story as it is then. */
+void renewal_append(struct engine *e, const struct slot *s, struct renewal *n,
+                    struct record_state *r);
+void renewal_release(struct renewal *n);
+
 /* -- dead-letter targets (target.c) ------------------------------------------------------------ */
 
 /* What a cause group's image takes at most. */
@@ -188,7 +204,7 @@ struct target {
     size_t count;                /* 0: it stays dead where it is */
     struct queue *one;           /* of the queue's own policy: what queues points to */
     bool by_exchange;
-    uint8_t priority; /* as it was published, or where that is not known, as it is */
+    uint8_t priority;   /* as it was published, or where that is not known, as it is */
     bool is_unroutable; /* it stays because its dead-letter exchange leads nowhere */
     struct record_message message;
     uint8_t trail[TRAIL_MAX * TRAIL_ENTRY_BYTES];

@@ -268,7 +268,7 @@ struct record_job {
     enum job_state state;
     bool selecting;
     bool sample_passed; /* or there is none */
-    bool force;
+    bool force, clear_deaths;
     uint64_t queue, to; /* numbers; 0: all queues, each its own */
     uint64_t fence;
     uint64_t rate_milli;

@@ -134,7 +134,7 @@ static inline void rig_die(struct rig *r, const struct rig_death *d, size_t n, u
 
 static inline void rig_replay(struct rig *r, const char *queue, uint64_t id) {
     const struct act act = {.actor = span_str("ann")};
-    enum err e = engine_replay(r->engine, r->now, span_str(queue), id, true, &act);
+    enum err e = engine_replay(r->engine, r->now, span_str(queue), id, true, false, &act);
     assert(e == OK);
 }
 

@@ -183,6 +183,43 @@ static void rests_where_nothing_is_found(void) {
     rig_end(&r);
 }
 
+static void deaths_are_cleared(void) {
+    struct rig r;
+    begin(&r);
+    declare(&r, "work",
+            "{\"x-dead-letter-exchange\":\"\",\"x-dead-letter-routing-key\":\"dlq\"}");
+    declare(&r, "dlq", NULL);
+    for (int i = 0; i < 3; i++) {
+        publish(&r, "", "work");
+        reject(&r, "work");
+        reject(&r, "dlq");
+    }
+    uint64_t first = first_id(&r, "dlq", STATE_DEAD);
+    const struct act act = {.actor = s("ann")};
+    CHECK(engine_replay(r.engine, r.now, s("dlq"), first, true, true, &act) == OK);
+    restart(&r);
+    struct envelope *v = envelope_of(&r, "dlq", first);
+    CHECK(v->death_count == 0 && span_equal_str(v->keys[0], "dlq"));
+    CHECK(message(&r, "dlq", first).redrive_count == 1);
+    const struct job_new job = {.kind = JOB_REDRIVE,
+                                .queue = s("dlq"),
+                                .act = act,
+                                .stop_if_ppm = STOP_NEVER,
+                                .clear_deaths = true};
+    uint32_t number;
+    CHECK(engine_job_start(r.engine, r.now, &job, &number) == OK);
+    while (engine_tick(r.engine, r.now) <= r.now)
+        rig_commit(&r);
+    CHECK(ready(&r, "dlq") == 3);
+    struct job_view seen;
+    CHECK(engine_job(r.engine, r.now, number, &seen) == OK && seen.clear_deaths);
+    uint64_t id;
+    while ((id = hold(&r, "dlq")))
+        CHECK(envelope_of(&r, "dlq", id)->death_count == 0);
+    restart(&r);
+    rig_end(&r);
+}
+
 static void cycles(void) {
     struct rig r;
     begin(&r);
@@ -427,6 +464,7 @@ int main(void) {
     RUN(refused_and_dead_lettered);
     RUN(delivered_too_often);
     RUN(rests_where_nothing_is_found);
+    RUN(deaths_are_cleared);
     RUN(cycles);
     RUN(keys_that_are_kept);
     RUN(all_of_it_or_nothing);
