@@ -19,6 +19,7 @@ class NixieBroker(Server):
     def __init__(self, directory, *flags):
         super().__init__(directory / "data", *flags, test_clock=False, log=directory / "log")
         directory.mkdir(parents=True, exist_ok=True)
+        self.amqp = None  # here it is asked for by command(), with the port that it had
         self.amqp_port = 0
 
     def command(self):
