@@ -124,7 +124,7 @@ class Nixie(Listening):
     name = "nixie"
 
     def command(self):
-        return [self.settings.build / "nixie", "serve", "--http", "127.0.0.1:0", "--data", self.dir]
+        return [self.settings.build / "nixie", "serve", "--http", "127.0.0.1:0", "--amqp", "off", "--data", self.dir]
 
     def request(self, method, path, body=None):
         host, _, port = self.address.rpartition(":")

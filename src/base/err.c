@@ -38,6 +38,20 @@ const char *err_text(enum err e) {
         return "the targets form a cycle";
     case ERR_TARGET_REFUSED:
         return "the target refuses this queue";
+    case ERR_NO_VHOST:
+        return "no such vhost";
+    case ERR_NO_EXCHANGE:
+        return "no such exchange";
+    case ERR_NO_POLICY:
+        return "no such policy";
+    case ERR_IN_USE:
+        return "the exchange is in use";
+    case ERR_REFUSED:
+        return "the exchange is internal";
+    case ERR_TOO_MANY_EXCHANGES:
+        return "too many exchanges";
+    case ERR_TOO_MANY_BINDINGS:
+        return "too many bindings";
     case ERR_EDITED:
         return "an edited copy was sent";
     case ERR_DISK_FULL:

@@ -22,7 +22,14 @@ enum err {
     ERR_REDRIVE_LIMIT,   /* the letter was sent again as often as its queue allows */
     ERR_TARGET_CYCLE,    /* its dead letters would come back to the queue */
     ERR_TARGET_REFUSED,  /* the target does not take dead letters of this queue */
-    ERR_EDITED,          /* an edited copy was sent in the letter's place */
+    ERR_NO_VHOST,        /* no namespace of that name */
+    ERR_NO_EXCHANGE,     /* no exchange of that name */
+    ERR_NO_POLICY,       /* no policy of that name */
+    ERR_IN_USE,          /* something is bound to the exchange */
+    ERR_REFUSED,         /* the exchange takes nothing from publishers */
+    ERR_TOO_MANY_EXCHANGES,
+    ERR_TOO_MANY_BINDINGS,
+    ERR_EDITED, /* an edited copy was sent in the letter's place */
 
     /* environment: nothing changed; may pass */
     ERR_DISK_FULL, /* no room in the log for this kind of work */

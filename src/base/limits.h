@@ -32,7 +32,11 @@
 #define LIMIT_HEAD (32 * 1024)               /* request line and headers; over it 431 or 414 */
 /* Around a payload in its record; all of it must fit a segment, else refused at start. */
 #define LIMIT_AROUND_PAYLOAD (LIMIT_HEADERS + 4096)
-#define LIMIT_QUEUES 1000000 /* over it 507 with its own title */
+#define LIMIT_QUEUES 1000000   /* over it 507 with its own title */
+#define LIMIT_EXCHANGES 100000 /* over it 507, as for queues */
+#define LIMIT_BINDINGS 1000000 /* the same */
+#define LIMIT_ARGUMENTS                                                                            \
+    (8 * 1024) /* of a queue, exchange or binding, as JSON; a policy's definition */
 #define LIMIT_ID ((UINT64_C(1) << 53) - 1)
 #define LIMIT_DELIVERIES ((1U << 22) - 1) /* a message's counter stays there */
 
@@ -41,7 +45,17 @@
 #define LIMIT_INFLIGHT 8192            /* default; over it 503 with Retry-After */
 #define LIMIT_REQUEST_TIMEOUT_MS 30000 /* a request arrives whole by then, else 408 and close */
 #define LIMIT_IDLE_TIMEOUT_MS 75000    /* an idle connection is closed */
-#define LIMIT_DRAIN_MS 25000           /* SIGTERM: what is in flight by then is cut */
+/* AMQP; LIMIT_CONNECTIONS holds for its connections, too: over it they are closed unheard */
+#define LIMIT_AMQP_HANDSHAKE_MS 10000  /* from the first byte to open-ok; then closed */
+#define LIMIT_AMQP_GRACE_MS 3000       /* for close-ok; then closed */
+#define LIMIT_AMQP_USERS 100          /* --amqp-user; refused at start */
+#define LIMIT_AMQP_CHANNELS 2047       /* open at once in a connection; 530 */
+#define LIMIT_AMQP_HEARTBEAT_S 60      /* proposed; what the client answers holds */
+#define LIMIT_AMQP_FRAMES 512          /* of a connection, in one turn; the rest in the next */
+#define LIMIT_AMQP_UNREAD (256 * 1024) /* input of a connection; then its socket is not read */
+#define LIMIT_AMQP_NAME 255            /* a connection's name, given by the client; cut */
+
+#define LIMIT_DRAIN_MS 25000 /* SIGTERM: what is in flight by then is cut */
 
 /* -- the story: what of a message's history is carried when its segment is cleaned ----------- */
 #define LIMIT_ATTEMPTS_FIRST 3

@@ -380,10 +380,11 @@ static const struct command commands[] = {
     {
         .name = "dump",
         .summary = "Write the policies of queues as a file for nixie apply",
-        .usage = "[QUEUE...] [options]",
+        .usage = "[QUEUE... | --rabbitmq] [options]",
         .help = "It is YAML, whatever the output format. The secrets of alerts are in it.\n",
         .examples = "  nixie dump > queues.yaml\n"
-                    "  nixie dump emails\n",
+                    "  nixie dump emails\n"
+                    "  nixie dump --rabbitmq > definitions.json\n",
         .args_max = -1,
         .run = command_dump,
     },
@@ -412,6 +413,40 @@ static const struct command commands[] = {
         .args_min = 1,
         .args_max = 1,
         .run = command_import,
+    },
+    {
+        .name = "import-rabbitmq",
+        .summary = "Take in RabbitMQ's exported definitions",
+        .usage = "FILE|- [options]",
+        .help = "Vhosts, exchanges, queues, bindings and policies; what cannot be carried is told. "
+                "What is there already\n"
+                "stays, a policy is changed; so it may be done again.\n",
+        .examples = "  rabbitmqctl export_definitions - | nixie import-rabbitmq - --dry-run\n"
+                    "  nixie import-rabbitmq definitions.json --strict\n",
+        .args_min = 1,
+        .args_max = 1,
+        .run = command_import_rabbitmq,
+    },
+    {
+        .name = "policies",
+        .summary = "List the policies by pattern, as RabbitMQ has them",
+        .usage = "[options]",
+        .examples = "  nixie policies\n"
+                    "  nixie policies --vhost shop -o ndjson\n",
+        .run = command_policies,
+    },
+    {
+        .name = "policy",
+        .summary = "Make, change or delete a policy by pattern",
+        .usage = "put NAME PATTERN DEFINITION | delete NAME [options]",
+        .help = "It takes effect at once on the queues and exchanges whose names match, by a "
+                "regular expression.\n",
+        .examples = "  nixie policy put dlx '^orders\\.' '{\"dead-letter-exchange\": \"dead\"}' "
+                    "--apply-to queues\n"
+                    "  nixie policy delete dlx\n",
+        .args_min = 1,
+        .args_max = 4,
+        .run = command_policy,
     },
     {
         .name = "audit",
@@ -506,7 +541,7 @@ static int print_overview(const struct cli *cli) {
     (void)puts("Usage: nixie COMMAND [arguments and options]\n\n"
                "A durable message queue whose dead letters keep their story.\n\nCommands:");
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        (void)printf("  %-9s %s\n", commands[i].name, commands[i].summary);
+        (void)printf("  %-15s %s\n", commands[i].name, commands[i].summary);
     (void)puts("\nnixie help COMMAND, or nixie COMMAND --help, tells more, with examples.");
     options_print_common();
     return out_check(cli, CLI_DONE);

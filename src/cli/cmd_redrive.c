@@ -10,7 +10,7 @@
 struct redrive {
     const char *to, *rate, *stop_if;
     int64_t sample;
-    bool force;
+    bool force, clear_deaths;
     struct patch_args patch_args;
     struct buf patch; /* JSON; empty: none */
 };
@@ -24,6 +24,10 @@ static void write_redrive(const void *ctx, struct json_writer *w) {
     job_put_stop_if(w, d->stop_if);
     if (d->force) {
         json_name(w, "force");
+        json_put_bool(w, true);
+    }
+    if (d->clear_deaths) {
+        json_name(w, "clear_deaths");
         json_put_bool(w, true);
     }
     if (d->patch.n > 0) {
@@ -48,7 +52,7 @@ static int check(const struct cli *cli, const struct plan *p, struct redrive *d)
 int command_redrive(struct cli *cli, int argc, char **argv) {
     struct redrive d = {.sample = OPTION_NOT_GIVEN};
     struct plan p = {.path = "/redrives", .verb = "Redrive", .write = write_redrive, .ctx = &d};
-    struct option_spec specs[PLAN_SPECS + 8] = {
+    struct option_spec specs[PLAN_SPECS + 9] = {
         {.name = "rate",
          .value = "N",
          .text = &d.rate,
@@ -69,10 +73,13 @@ int command_redrive(struct cli *cli, int argc, char **argv) {
         {.name = "force",
          .flag = &d.force,
          .help = "also letters at their redrive limit, and edited ones"},
+        {.name = "clear-deaths",
+         .flag = &d.clear_deaths,
+         .help = "they forget where they died before: x-death begins anew"},
         patch_option_set(&d.patch_args),
         patch_option_remove(&d.patch_args),
     };
-    specs[7 + plan_specs(&p, specs + 7)] = (struct option_spec)OPTION_END;
+    specs[8 + plan_specs(&p, specs + 8)] = (struct option_spec)OPTION_END;
     int first;
     int code = options_parse(cli, specs, argc, argv, &first);
     if (code >= 0)

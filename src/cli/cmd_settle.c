@@ -31,7 +31,7 @@ struct verb {
     const char *name;
     const char *lease; /* for all ids; NULL: what was read with the id, if anything */
     const char *error, *error_class, *detail, *reason;
-    bool is_permanent, is_forced;
+    bool is_permanent, is_forced, clears_deaths;
     int64_t retry_after_s, delay_s, lease_s;
 };
 
@@ -61,6 +61,10 @@ static void write_body(const struct verb *verb, struct span lease, struct buf *b
     }
     if (verb->is_forced) {
         json_name(&w, "force");
+        json_put_bool(&w, true);
+    }
+    if (verb->clears_deaths) {
+        json_name(&w, "clear_deaths");
         json_put_bool(&w, true);
     }
     call_put_text(&w, "reason", verb->reason);
@@ -220,6 +224,9 @@ int command_replay(struct cli *cli, int argc, char **argv) {
         {.name = "force",
          .flag = &verb.is_forced,
          .help = "also beyond the queue's redrive_limit, and when an edited copy was sent"},
+        {.name = "clear-deaths",
+         .flag = &verb.clears_deaths,
+         .help = "it forgets where it died before: x-death begins anew"},
         option_reason(&verb.reason),
         OPTION_END,
     };

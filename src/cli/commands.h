@@ -37,3 +37,6 @@ int command_doctor(struct cli *cli, int argc, char **argv);
 int command_balance(struct cli *cli, int argc, char **argv);
 int command_apply(struct cli *cli, int argc, char **argv);
 int command_dump(struct cli *cli, int argc, char **argv);
+int command_import_rabbitmq(struct cli *cli, int argc, char **argv);
+int command_policies(struct cli *cli, int argc, char **argv);
+int command_policy(struct cli *cli, int argc, char **argv);

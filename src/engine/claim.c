@@ -22,7 +22,7 @@ static void hand_out(struct engine *e, struct slot *s, int64_t now, int64_t leas
                      const struct claim *claim, bool in_company) {
     struct record_state r = change_of(e, s, now, EVENT_CLAIMED);
     r.image.state = STATE_PROCESSING;
-    r.image.next_at = now + lease_ms;
+    r.image.next_at = lease_ms < 0 ? 0 : now + lease_ms;
     r.image.is_retry = false;
     r.image.in_company = in_company;
     if (r.image.deliveries < LIMIT_DELIVERIES)
@@ -130,5 +130,6 @@ enum err engine_claim(struct engine *e, int64_t now, struct span queue, const st
             break;
     }
     *ret_n = n;
+    (void)relieve(e, now); /* what died on the way may have filled another queue */
     return OK;
 }

@@ -131,6 +131,51 @@ static void carry_audit(struct engine *e, const struct log_record *r) {
     apply_audit(&e->st, &entry, position, bytes);
 }
 
+static void carry_exchange(struct engine *e, const struct exchange *x) {
+    struct record_exchange image = x->image;
+    log_frame_begin(e->log, exchange_bytes(&image));
+    append_exchange(e, &image);
+    log_frame_end(e->log);
+}
+
+static void carry_binding(struct engine *e, const struct binding *b) {
+    struct record_binding image = binding_image(&e->st, b);
+    log_frame_begin(e->log, binding_bytes(&image));
+    append_binding(e, &image);
+    log_frame_end(e->log);
+}
+
+static void carry_pattern(struct engine *e, const struct pattern *p) {
+    struct record_pattern image = p->image;
+    log_frame_begin(e->log, pattern_bytes(&image));
+    append_pattern(e, &image);
+    log_frame_end(e->log);
+}
+
+static enum err clean_topology_record(struct engine *e, const struct log_record *r) {
+    struct record_exchange exchange;
+    struct record_binding binding;
+    struct record_pattern pattern;
+    enum err err = OK;
+    if (r->type == RECORD_EXCHANGE) {
+        err = record_exchange_get(r->meta, r->data, &exchange);
+        const struct exchange *x = err == OK ? exchange_by_number(&e->st, exchange.exchange) : NULL;
+        if (x && x->position == r->position)
+            carry_exchange(e, x);
+    } else if (r->type == RECORD_BINDING) {
+        err = record_binding_get(r->meta, r->data, &binding);
+        const struct binding *b = err == OK ? binding_by_number(&e->st, binding.binding) : NULL;
+        if (b && b->position == r->position)
+            carry_binding(e, b);
+    } else if (r->type == RECORD_PATTERN) {
+        err = record_pattern_get(r->meta, r->data, &pattern);
+        const struct pattern *p = err == OK ? pattern_by_number(&e->st, pattern.pattern) : NULL;
+        if (p && p->position == r->position)
+            carry_pattern(e, p);
+    }
+    return err;
+}
+
 /* Groups, jobs, the audit. */
 static enum err clean_triage_record(struct engine *e, const struct log_record *r) {
     struct record_group group;
@@ -152,6 +197,8 @@ static enum err clean_triage_record(struct engine *e, const struct log_record *r
         const struct audit_place *p = err == OK ? audit_at(&e->st, entry.number) : NULL;
         if (p && p->position == r->position)
             carry_audit(e, r);
+    } else {
+        err = clean_topology_record(e, r);
     }
     return err;
 }

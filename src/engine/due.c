@@ -107,17 +107,17 @@ static uint32_t trim_succeeded(struct engine *e, struct queue *q, int64_t now, u
 
 /* Messages are removed for one cause with a record for each run of them that stand alike in a job:
  * `gone` collects a run in e->ids. */
-static void run_end(struct engine *e, struct record_gone *gone) {
+void gone_end(struct engine *e, struct record_gone *gone) {
     if (gone->count > 0)
         emit_gone(e, gone);
     gone->count = 0;
 }
 
-static void run_add(struct engine *e, struct record_gone *gone, const struct slot *s) {
+void gone_add(struct engine *e, struct record_gone *gone, const struct slot *s) {
     const struct record_state change = change_of(e, s, 0, EVENT_NONE);
     uint32_t job = change.job_was == JOB_PART_NONE ? 0 : change.image.letter.job;
     if (gone->count > 0 && (gone->job != job || gone->job_part != change.job_was))
-        run_end(e, gone);
+        gone_end(e, gone);
     gone->job = job;
     gone->job_part = change.job_was;
     e->ids[gone->count++] = s->id;
@@ -141,7 +141,7 @@ static uint32_t trim_group(struct engine *e, struct queue *q, int64_t now, uint3
             over_at = slot_extra(st, s)->idempotency_until;
         looked++;
         if (over_at <= now)
-            run_add(e, &gone, s);
+            gone_add(e, &gone, s);
         else if (over_at < q->dead_trim_next_at)
             q->dead_trim_next_at = over_at;
         q->dead_trim_after = (struct letter_place){l->died_at, l->dead_seq};
@@ -152,7 +152,7 @@ static uint32_t trim_group(struct engine *e, struct queue *q, int64_t now, uint3
         q->dead_trim_after = BEFORE_ALL;
         q->dead_trim_groups++;
     }
-    run_end(e, &gone);
+    gone_end(e, &gone);
     return looked;
 }
 
@@ -191,10 +191,10 @@ static uint32_t drop_some(struct engine *e, struct queue *q, uint32_t most) {
             const struct slot *s = slot_at(st, i);
             unsigned line = slot_line(s);
             uint64_t id = s->id;
-            run_add(e, &gone, s);
+            gone_add(e, &gone, s);
             i = set_after(st, q, set, line, id);
         }
-        run_end(e, &gone);
+        gone_end(e, &gone);
     }
     if (n > 0)
         return n;
@@ -248,5 +248,8 @@ int64_t engine_tick(struct engine *e, int64_t now) {
             return now + FULL_DISK_PAUSE_MS;
         budget -= done < budget ? done : budget;
     }
+    if (!relieve(e, now))
+        return has_room(e, LOG_DEATH_ROOM) ? now : now + FULL_DISK_PAUSE_MS;
+    first = timers_first(&st->timers);
     return first ? first->at : TIME_NEVER;
 }

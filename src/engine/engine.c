@@ -17,6 +17,11 @@ struct engine *engine_new(uint64_t seed) {
     buf_init(&e->texts[0], SIZE_MAX);
     buf_init(&e->texts[1], SIZE_MAX);
     buf_init(&e->result, SIZE_MAX);
+    buf_init(&e->envelope, SIZE_MAX);
+    buf_init(&e->onward, SIZE_MAX);
+    buf_init(&e->facts, SIZE_MAX);
+    buf_init(&e->intakes, SIZE_MAX);
+    buf_init(&e->scoped, SIZE_MAX);
     e->emptied_seen = UINT64_MAX;
     e->ids = mem_alloc(RECORD_GONE_IDS * sizeof *e->ids);
     return e;
@@ -34,6 +39,13 @@ void engine_free(struct engine *e) {
     buf_release(&e->texts[0]);
     buf_release(&e->texts[1]);
     buf_release(&e->result);
+    buf_release(&e->envelope);
+    buf_release(&e->onward);
+    buf_release(&e->facts);
+    buf_release(&e->intakes);
+    buf_release(&e->scoped);
+    routes_release(&e->published);
+    routes_release(&e->routed);
     free(e->ids);
     free(e);
 }
@@ -58,6 +70,9 @@ bool engine_is_whole(const struct engine *e) {
             return false;
     for (uint32_t i = 0; i < e->st.job_count; i++)
         if (!e->st.jobs[i]->image.kind)
+            return false;
+    for (uint32_t i = 1; i <= e->st.topology.exchange_count; i++)
+        if (exchange_at(&e->st, i) && !exchange_at(&e->st, i)->position)
             return false;
     return true;
 }
@@ -201,6 +216,54 @@ void append_audit(struct engine *e, const struct audit_entry *entry) {
     apply_audit(&e->st, &r, position, log_record_bytes(n, spans_bytes(data, AUDIT_SPANS)));
 }
 
+void append_exchange(struct engine *e, const struct record_exchange *r) {
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_exchange_put(meta, r);
+    struct span data[EXCHANGE_SPANS];
+    record_exchange_spans(r, data);
+    uint64_t position =
+        log_record_append(e->log, RECORD_EXCHANGE, span_of(meta, n), data, EXCHANGE_SPANS);
+    apply_exchange(&e->st, r, position, log_record_bytes(n, spans_bytes(data, EXCHANGE_SPANS)));
+}
+
+size_t exchange_bytes(const struct record_exchange *r) {
+    struct span data[EXCHANGE_SPANS];
+    record_exchange_spans(r, data);
+    return log_record_bytes(STATE_RECORD_BYTES, spans_bytes(data, EXCHANGE_SPANS));
+}
+
+void append_binding(struct engine *e, const struct record_binding *r) {
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_binding_put(meta, r);
+    struct span data[BINDING_SPANS];
+    record_binding_spans(r, data);
+    uint64_t position =
+        log_record_append(e->log, RECORD_BINDING, span_of(meta, n), data, BINDING_SPANS);
+    apply_binding(&e->st, r, position, log_record_bytes(n, spans_bytes(data, BINDING_SPANS)));
+}
+
+size_t binding_bytes(const struct record_binding *r) {
+    struct span data[BINDING_SPANS];
+    record_binding_spans(r, data);
+    return log_record_bytes(STATE_RECORD_BYTES, spans_bytes(data, BINDING_SPANS));
+}
+
+void append_pattern(struct engine *e, const struct record_pattern *r) {
+    uint8_t meta[RECORD_META_MAX];
+    size_t n = record_pattern_put(meta, r);
+    struct span data[PATTERN_SPANS];
+    record_pattern_spans(r, data);
+    uint64_t position =
+        log_record_append(e->log, RECORD_PATTERN, span_of(meta, n), data, PATTERN_SPANS);
+    apply_pattern(&e->st, r, position, log_record_bytes(n, spans_bytes(data, PATTERN_SPANS)));
+}
+
+size_t pattern_bytes(const struct record_pattern *r) {
+    struct span data[PATTERN_SPANS];
+    record_pattern_spans(r, data);
+    return log_record_bytes(STATE_RECORD_BYTES, spans_bytes(data, PATTERN_SPANS));
+}
+
 void append_bare(struct engine *e, enum record_type type, const uint8_t *meta, size_t n) {
     log_record_append(e->log, (uint8_t)type, span_of(meta, n), NULL, 0);
 }
@@ -230,6 +293,9 @@ void emit_engine(struct engine *e) {
                               .next_audit = e->st.next_audit,
                               .next_group = e->st.next_group,
                               .next_job = e->st.next_job,
+                              .next_exchange = e->st.topology.next_exchange,
+                              .next_binding = e->st.topology.next_binding,
+                              .next_pattern = e->st.topology.next_pattern,
                               .deleted = e->st.deleted};
     uint8_t meta[RECORD_META_MAX];
     size_t n = record_engine_put(meta, &r), bytes = log_record_bytes(n, 0);

@@ -59,11 +59,14 @@ enum err engine_key_find(struct engine *e, int64_t now, struct span queue, struc
 
 struct claim {
     size_t count;     /* 1..LIMIT_BATCH */
-    int64_t lease_ms; /* 0 = the queue's */
+    int64_t lease_ms; /* 0 = the queue's; CLAIM_HELD: no time, it ends with the connection */
     /* of payload and headers together; the first message is given whatever its size */
     size_t bytes_max;
     struct span worker, worker_version;
 };
+
+#define CLAIM_HELD                                                                                 \
+    (-1) /* whoever holds it settles it (SETTLE_RETURN), or engine_begin after a restart */
 
 /* Hands out up to count ready messages; their deliveries are raised. *ret_n is 0 when there is
  * nothing (also when there is no such queue). ERR_DISK_FULL. The lease token of a message is its
@@ -71,7 +74,14 @@ struct claim {
 enum err engine_claim(struct engine *e, int64_t now, struct span queue, const struct claim *claim,
                       uint64_t *ret_ids, size_t *ret_n) MUST_CHECK;
 
-enum settle_action { SETTLE_SUCCEED, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_EXTEND };
+enum settle_action {
+    SETTLE_SUCCEED,
+    SETTLE_FAIL,
+    SETTLE_RELEASE,
+    SETTLE_EXTEND,
+    SETTLE_RETURN, /* AMQP's requeue: as release, but dead at once when it was delivered too often */
+    SETTLE_REJECT, /* dead at once with reason rejected, by its receiver */
+};
 
 struct settle {
     enum settle_action action;
@@ -93,9 +103,10 @@ enum err engine_settle(struct engine *e, int64_t now, struct span queue, const s
 
 /* A dead message becomes pending with no failures. Unless `force`: ERR_REDRIVE_LIMIT when it was
  * sent again as often as its queue's redrive_limit, ERR_EDITED when an edited copy was sent in its
- * place. ERR_NO_QUEUE, ERR_NO_MESSAGE, ERR_WRONG_STATE, ERR_DISK_FULL. */
+ * place. `clear_deaths`: its envelope forgets where it died (x-death); its story does not.
+ * ERR_NO_QUEUE, ERR_NO_MESSAGE, ERR_WRONG_STATE, ERR_DISK_FULL. */
 enum err engine_replay(struct engine *e, int64_t now, struct span queue, uint64_t id, bool force,
-                       const struct act *act) MUST_CHECK;
+                       bool clear_deaths, const struct act *act) MUST_CHECK;
 
 struct edit {
     bool has_payload, has_headers; /* else as it was */
@@ -348,6 +359,7 @@ struct job_new {
     uint32_t sample; /* letters; 0 = no sample; SAMPLE_BY_DEFAULT: LIMIT_SAMPLE of more than 100 */
     uint32_t stop_if_ppm;    /* share that died again, in millionths; STOP_NEVER */
     bool force;              /* also letters at their redrive limit, and edited ones */
+    bool clear_deaths;       /* as in engine_replay */
     enum discard_reason why; /* discard */
 };
 
@@ -380,7 +392,7 @@ struct job_view {
     uint64_t rate_milli;
     uint32_t sample; /* 0 = none */
     uint32_t stop_if_ppm;
-    bool force;
+    bool force, clear_deaths;
     struct job_counts counts;
     uint64_t sent;
     uint64_t new_since; /* letters that match and died after the fence, now */

@@ -1,7 +1,8 @@
 /* What the verbs share. Internal to src/engine/. */
 #pragma once
 
-#include "engine/state.h"
+#include "engine/route.h"
+#include "engine/topology.h"
 #include "model/fingerprint.h"
 
 struct engine {
@@ -10,11 +11,18 @@ struct engine {
     struct rng rng;
     /* Memory for what is read from the log; kept between calls. */
     struct buf message, story;
-    struct buf cause;      /* of a death: its claim, or its last failure */
-    struct buf title;      /* of a new cause group */
-    struct buf heads;      /* of a walk over letters */
-    struct buf texts[2];   /* of a patched copy: headers, payload */
-    struct buf result;     /* of an audit entry */
+    struct buf cause;    /* of a death: its claim, or its last failure */
+    struct buf title;    /* of a new cause group */
+    struct buf heads;    /* of a walk over letters */
+    struct buf texts[2]; /* of a patched copy: headers, payload */
+    struct buf result;   /* of an audit entry */
+    struct buf envelope; /* of what is published */
+    struct buf onward;   /* of what is dead-lettered */
+    struct buf facts;    /* of a failure, as a message's headers tell it */
+    struct buf intakes;  /* of a publishing, a queue each */
+    struct buf scoped;   /* a name */
+    struct routes published, routed;
+    uint64_t begun;        /* engine_begin: the queue it has come to */
     uint64_t emptied_seen; /* st.emptied_groups when no group could be forgotten */
     /* Cleaning */
     bool cleaning;
@@ -44,6 +52,12 @@ void append_group(struct engine *e, const struct record_group *r);
 size_t group_bytes(const struct record_group *r);
 void append_job(struct engine *e, const struct record_job *r);
 size_t job_bytes(const struct record_job *r);
+void append_exchange(struct engine *e, const struct record_exchange *r);
+size_t exchange_bytes(const struct record_exchange *r);
+void append_binding(struct engine *e, const struct record_binding *r);
+size_t binding_bytes(const struct record_binding *r);
+void append_pattern(struct engine *e, const struct record_pattern *r);
+size_t pattern_bytes(const struct record_pattern *r);
 void append_history(struct engine *e, const struct record_history *r, uint64_t *ret_position);
 /* The number is given here. */
 void append_audit(struct engine *e, const struct audit_entry *entry);
@@ -66,8 +80,31 @@ enum err find_message(const struct engine *e, struct span queue, uint64_t id,
 /* Makes the queue when it is missing. ERR_TOO_MANY_QUEUES, ERR_DISK_FULL. */
 enum err need_queue(struct engine *e, int64_t now, struct span name, enum log_use use,
                     struct queue **ret) MUST_CHECK;
+struct record_queue new_queue(const struct engine *e, int64_t now, struct span name,
+                              const struct policy *policy, const struct policy_texts *texts);
+size_t queue_room(const struct queue *q); /* for a new image of it */
+/* A queue's image that is being deleted, and who wants it so (or NULL), as one frame; then the
+ * exchanges that delete themselves with their last binding. */
+void emit_dropping(struct engine *e, const struct record_queue *r, const struct audit_entry *entry);
 /* True when so many more unfinished messages and bytes are within the queue's policy. */
 bool queue_fits(const struct queue *q, uint64_t messages, uint64_t bytes);
+
+/* What becomes of a message that comes to a queue. */
+enum intake {
+    INTAKE_TAKES,
+    INTAKE_REFUSES,
+    INTAKE_KILLS,        /* accepted, and dead of max_length */
+    INTAKE_REFUSES_DEAD, /* the same; its sender is told that it was refused */
+};
+enum intake intake_of(const struct queue *q, uint64_t messages, uint64_t bytes);
+/* The message to be appended. expiration_ms: -1 = none; with an envelope it was published. */
+struct record_message message_for(const struct engine *e, const struct queue *q, int64_t now,
+                                  const struct message_new *m, int64_t expiration_ms,
+                                  struct span envelope);
+/* For so long in that queue: its settings' time to live, when ttl_ms (-1 = none) is not less. */
+void set_ttl(struct record_message *m, const struct queue *q, int64_t now, int64_t ttl_ms);
+/* By the queue's settings. */
+uint8_t priority_in(const struct queue *q, uint8_t priority);
 
 /* Gives a message its place in the line of its key in that queue; none when the queue has no order. */
 void take_place(struct message_image *image, const struct queue *q, uint64_t id, struct span key);
@@ -88,6 +125,22 @@ void fail_message(struct engine *e, struct slot *s, int64_t now, const struct fa
 /* A pending message whose time to live is over, or that was delivered too often: dead. */
 void expire_message(struct engine *e, struct slot *s, int64_t now);
 void die_of_deliveries(struct engine *e, struct slot *s, int64_t now);
+void die_of_length(struct engine *e, struct slot *s, int64_t now);
+/* AMQP's two ways to give back a message in processing. */
+void return_message(struct engine *e, struct slot *s, int64_t now, const struct settle *item);
+void reject_message(struct engine *e, struct slot *s, int64_t now, const struct settle *item);
+
+/* -- lengths (length.c) ------------------------------------------------------------------------ */
+
+enum length_overflow queue_overflow(const struct queue *q);
+/* Kills what is over in queues that were noted; false when more is to be done: no room, or a turn's
+ * work is done. At the end of a verb: slots go. */
+bool relieve(struct engine *e, int64_t now);
+
+/* -- removals, one run with a record for those that stand alike in a job (due.c) ------------------ */
+
+void gone_add(struct engine *e, struct record_gone *gone, const struct slot *s);
+void gone_end(struct engine *e, struct record_gone *gone);
 
 /* A dead letter becomes pending with no failures: the change, begun by change_of. `m` is its
  * message when it has a time to live. */
@@ -95,6 +148,9 @@ void send_again(struct engine *e, const struct slot *s, int64_t now, struct reco
 
 /* Makes of a dead letter's message, as read, the copy to be enqueued in its place. */
 void copy_of(struct engine *e, const struct slot *s, int64_t now, struct record_message *m);
+void forget_properties(struct engine *e, struct record_message *m);
+/* Its envelope tells no death any more; false when it told none. */
+bool forget_deaths(struct engine *e, struct record_message *m);
 /* Makes of a change of a dead letter its discard. */
 void discard_change(struct record_state *r, int64_t now, enum discard_reason why, struct span text);
 
@@ -121,6 +177,20 @@ void carry_plan(struct engine *e, const struct slot *s, const struct record_mess
 void carry_append(struct engine *e, const struct record_message *m, const struct carry *c);
 void carry_release(struct carry *c);
 
+/* A letter whose envelope forgets: its image anew, in the frame of the change that sends it again. */
+struct renewal {
+    bool is_needed;
+    struct record_message message;
+    struct carry carry;
+};
+/* Adds to *bytes what it takes. */
+void renewal_plan(struct engine *e, const struct slot *s, bool is_wanted, size_t *bytes,
+                  struct renewal *ret);
+/* `r`: the change, whose line goes on from the story as it is then. */
+void renewal_append(struct engine *e, const struct slot *s, struct renewal *n,
+                    struct record_state *r);
+void renewal_release(struct renewal *n);
+
 /* -- dead-letter targets (target.c) ------------------------------------------------------------ */
 
 /* What a cause group's image takes at most. */
@@ -130,17 +200,29 @@ void carry_release(struct carry *c);
 
 /* Where a message goes when it dies, found before the frame begins. */
 struct target {
-    const struct queue *queue; /* NULL: it stays dead where it is */
+    struct queue *const *queues; /* the first gets the message, the others copies */
+    size_t count;                /* 0: it stays dead where it is */
+    struct queue *one;           /* of the queue's own policy: what queues points to */
+    bool by_exchange;
+    uint8_t priority;   /* as it was published, or where that is not known, as it is */
+    bool is_unroutable; /* it stays because its dead-letter exchange leads nowhere */
     struct record_message message;
     uint8_t trail[TRAIL_MAX * TRAIL_ENTRY_BYTES];
     struct carry carry;
     size_t bytes;
 };
-void target_find(struct engine *e, uint32_t slot, const struct record_state *r, struct target *t);
-/* Moves the message, dead by now in the same frame, to its target. */
+/* `s` is NULL for a message that only arrives: then t->message is set. */
+void target_begin(struct target *t);
+void target_find(struct engine *e, const struct queue *q, const struct slot *s, int64_t now,
+                 enum reason reason, struct target *t);
+/* Moves the message, dead by now in the same frame, to its target. `death`: NULL for one that
+ * arrived dead. */
 void target_append(struct engine *e, uint32_t slot, int64_t now, const struct record_state *death,
                    struct target *t);
 void target_release(struct target *t);
+/* The same through the queue's dead-letter exchange (dead_letter.c). False when it has none. */
+bool dead_letter_find(struct engine *e, const struct queue *q, int64_t now, enum reason reason,
+                      struct target *t);
 bool target_is_allowed(const struct queue *target, struct span from);
 /* True when a queue with that target would, by the targets of others, come back to itself. */
 bool target_makes_cycle(const struct engine *e, struct span queue, struct span target);
@@ -162,6 +244,20 @@ void group_choose(struct engine *e, int64_t now, const struct queue *q,
                   const struct failure_facts *facts, struct span worker_version, bool stays,
                   struct group_choice *ret);
 void group_append(struct engine *e, const struct group_choice *choice);
+
+/* -- dead on arrival (death.c): there is no room in the queue, whose policy says that then it is
+ * accepted and dead of max_length, and goes where the queue's dead letters go ----------------- */
+
+struct arrival {
+    struct target target;
+    struct group_choice choice;
+    size_t bytes; /* of the frame */
+};
+/* Makes `m` dead. `room`: for its going on; where that is not enough, it stays. */
+void arrival_plan(struct engine *e, int64_t now, const struct queue *q, struct record_message *m,
+                  size_t room, struct arrival *ret);
+void arrival_append(struct engine *e, int64_t now, const struct record_message *m,
+                    struct arrival *a);
 
 /* -- jobs (jobs.c) ---------------------------------------------------------------------------- */
 

@@ -72,7 +72,7 @@ static enum err may_send_again(const struct engine *e, const struct slot *s) {
 }
 
 enum err engine_replay(struct engine *e, int64_t now, struct span queue, uint64_t id, bool force,
-                       const struct act *act) {
+                       bool clear_deaths, const struct act *act) {
     uint32_t i;
     enum err err = find_letter(e, queue, id, STATE_DEAD, &i);
     struct slot *s = err == OK ? slot_at(&e->st, i) : NULL;
@@ -87,7 +87,90 @@ enum err engine_replay(struct engine *e, int64_t now, struct span queue, uint64_
     r.image.letter.job_part = JOB_PART_NONE;
     struct audit_entry entry = entry_of(queue_at(&e->st, s->queue), now, AUDIT_REPLAY, id, &who);
     entry.result = span_str(force ? "sent again, forced" : "sent again");
-    return emit_audited(e, &r, &entry);
+    size_t bytes = state_bytes(&r) + audit_bytes(&entry);
+    struct renewal renewal;
+    renewal_plan(e, s, clear_deaths, &bytes, &renewal);
+    if (!log_has_room(e->log, LOG_USE_SETTLE, bytes))
+        err = ERR_DISK_FULL;
+    if (err == OK) {
+        log_frame_begin(e->log, bytes);
+        renewal_append(e, s, &renewal, &r);
+        append_state(e, &r);
+        append_audit(e, &entry);
+        log_frame_end(e->log);
+    }
+    renewal_release(&renewal);
+    (void)relieve(e, now);
+    return err;
+}
+
+static void pack_anew(struct engine *e, const struct envelope *v, struct record_message *m) {
+    /* One may have been packed there before, and v point into it. */
+    struct buf packed;
+    buf_init(&packed, SIZE_MAX);
+    envelope_pack(&packed, v);
+    buf_clear(&e->onward);
+    buf_add_span(&e->onward, buf_span(&packed));
+    buf_release(&packed);
+    m->envelope = buf_span(&e->onward);
+}
+
+/* Its headers were changed: those that its properties tell are no longer its own. Where it was
+ * published to, and died, is kept. */
+void forget_properties(struct engine *e, struct record_message *m) {
+    if (m->envelope.n == 0)
+        return;
+    struct envelope v;
+    enum err err = envelope_unpack(m->envelope, &v);
+    assert(err == OK);
+    v.properties = (struct span){0};
+    pack_anew(e, &v, m);
+}
+
+bool forget_deaths(struct engine *e, struct record_message *m) {
+    struct envelope v;
+    enum err err = envelope_unpack(m->envelope, &v);
+    assert(err == OK);
+    if (v.death_count == 0)
+        return false;
+    v.death_count = 0;
+    pack_anew(e, &v, m);
+    return true;
+}
+
+void renewal_plan(struct engine *e, const struct slot *s, bool is_wanted, size_t *bytes,
+                  struct renewal *ret) {
+    *ret = (struct renewal){0};
+    if (!is_wanted)
+        return;
+    struct record_message *m = &ret->message;
+    read_message(e, s, &e->message, m);
+    ret->is_needed = forget_deaths(e, m);
+    if (!ret->is_needed)
+        return;
+    m->how = MESSAGE_CARRIED;
+    m->queue = queue_at(&e->st, s->queue)->number;
+    m->image = slot_image(&e->st, s);
+    m->idempotency_until = slot_extra(&e->st, s)->idempotency_until;
+    carry_plan(e, s, m, &ret->carry);
+    if (ret->carry.bytes + *bytes > log_frame_bytes_max(e->log)) {
+        ret->carry.count = 0; /* its story makes way */
+        ret->carry.bytes = message_bytes(m);
+    }
+    *bytes += ret->carry.bytes;
+}
+
+void renewal_append(struct engine *e, const struct slot *s, struct renewal *n,
+                    struct record_state *r) {
+    if (!n->is_needed)
+        return;
+    carry_append(e, &n->message, &n->carry);
+    r->event.previous = slot_extra(&e->st, s)->history;
+}
+
+void renewal_release(struct renewal *n) {
+    if (n->is_needed)
+        carry_release(&n->carry);
 }
 
 /* -- an edited copy -------------------------------------------------------------------------- */
@@ -106,8 +189,10 @@ enum err engine_edit(struct engine *e, int64_t now, struct span queue, uint64_t 
     copy_of(e, s, now, &copy);
     if (edit->has_payload)
         copy.payload = edit->payload;
-    if (edit->has_headers)
+    if (edit->has_headers) {
         copy.headers = edit->headers;
+        forget_properties(e, &copy);
+    }
 
     const struct queue *q = queue_at(&e->st, s->queue);
     struct act who = act_cut(act);
@@ -136,6 +221,7 @@ enum err engine_edit(struct engine *e, int64_t now, struct span queue, uint64_t 
     append_audit(e, &entry);
     log_frame_end(e->log);
     *ret_id = copy.id;
+    (void)relieve(e, now);
     return OK;
 }
 

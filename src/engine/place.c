@@ -102,8 +102,10 @@ static void enter_set(struct engine_state *st, struct queue *q, uint32_t i) {
     q->held += slot_set(s) == SET_HELD;
     if (slot_set(s) == SET_READY) {
         q->ready++;
+        q->ready_bytes += s->payload_bytes;
         q->ready_again += is_in_retry_line(s);
         queue_wake(st, q);
+        queue_note_length(st, q);
     }
     int64_t at = timer_at(s, slot_extra(st, s));
     if (at)
@@ -124,6 +126,7 @@ static void leave_set(struct engine_state *st, struct queue *q, uint32_t i) {
     q->held -= slot_set(s) == SET_HELD;
     if (slot_set(s) == SET_READY) {
         q->ready--;
+        q->ready_bytes -= s->payload_bytes;
         q->ready_again -= is_in_retry_line(s);
     }
     if (s->extra)

@@ -115,6 +115,11 @@ void queue_take_texts(struct queue *q, const struct record_queue *r) {
     q->texts_memory = memory;
     q->texts = policy_texts_of(spans);
     q->breaker_cause = spans[POLICY_TEXTS];
+    if (q->amqp) {
+        q->amqp->image.arguments = spans[POLICY_TEXTS + 1];
+        q->amqp->image.settings.dlx = spans[POLICY_TEXTS + 2];
+        q->amqp->image.settings.dlrk = spans[POLICY_TEXTS + 3];
+    }
     if (!has_new_rules)
         return;
     rules_free(q->rules);
@@ -133,6 +138,7 @@ static void queue_destroy(struct queue *q) {
     free(q->texts_memory);
     rules_free(q->rules);
     free(q->guard);
+    free(q->amqp);
     free(q);
 }
 
@@ -238,5 +244,10 @@ struct record_queue queue_image(const struct queue *q) {
         .pause_reason = span_of(q->pause_texts + q->paused_by_bytes, q->pause_reason_bytes),
     };
     memcpy(r.deaths_by, q->deaths_by, sizeof r.deaths_by);
+    r.amqp.settings = queue_settings_none();
+    if (q->amqp) {
+        r.amqp = q->amqp->image;
+        r.has_amqp = r.amqp.is_declared || r.amqp.expired || r.amqp.max_length;
+    }
     return r;
 }

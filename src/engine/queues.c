@@ -10,9 +10,8 @@ static uint64_t unfinished(const struct queue *q) {
            q->count[STATE_DEAD];
 }
 
-static struct record_queue new_queue(const struct engine *e, int64_t now, struct span name,
-                                     const struct policy *policy,
-                                     const struct policy_texts *texts) {
+struct record_queue new_queue(const struct engine *e, int64_t now, struct span name,
+                              const struct policy *policy, const struct policy_texts *texts) {
     static const struct policy_texts none;
     assert(name.n > 0 && name.n <= LIMIT_QUEUE_NAME);
     return (struct record_queue){
@@ -21,7 +20,13 @@ static struct record_queue new_queue(const struct engine *e, int64_t now, struct
         .name = name,
         .policy = policy ? *policy : policy_default(),
         .texts = texts ? *texts : none,
+        .amqp = {.settings = queue_settings_none()},
     };
+}
+
+size_t queue_room(const struct queue *q) {
+    struct record_queue r = queue_image(q);
+    return queue_bytes(&r);
 }
 
 static enum err make_queue(struct engine *e, int64_t now, struct span name, enum log_use use,
@@ -55,6 +60,10 @@ static enum err emit_audited(struct engine *e, const struct record_queue *r, int
     size_t bytes = queue_bytes(r) + audit_bytes(&entry);
     if (!log_has_room(e->log, LOG_USE_SETTLE, bytes))
         return ERR_DISK_FULL;
+    if (r->dropping) {
+        emit_dropping(e, r, &entry);
+        return OK;
+    }
     log_frame_begin(e->log, bytes);
     append_audit(e, &entry); /* first: its spans may point into what the queue's image replaces */
     append_queue(e, r);

@@ -37,6 +37,7 @@ static void view_letter(const struct engine *e, const struct slot *s, const stru
     v->redrive_count = l->redrive_count;
     v->group_key = l->group ? group_at(&e->st, l->group)->image.key : 0;
     v->job = l->job;
+    v->deliveries_before = l->deliveries_before;
     v->job_part = (enum job_part)l->job_part;
     v->edited_to = l->edited_to;
     if (s->state != STATE_DEAD && s->state != STATE_DISCARDED)
@@ -80,6 +81,8 @@ void view_slot(struct engine *e, const struct slot *s, struct message_view *ret)
         .key = m.key,
         .parent_id = m.parent_id,
         .origin = m.origin,
+        .envelope = m.envelope,
+        .is_unroutable = x->is_unroutable && s->state == STATE_DEAD,
         .discard_reason = why,
         .is_held = s->held,
     };

@@ -257,6 +257,8 @@ static void move(struct engine *e, struct job *j, uint32_t slot, const struct qu
 
     struct record_message m;
     read_message(e, s, &e->message, &m);
+    if (j->image.clear_deaths)
+        (void)forget_deaths(e, &m);
     m.how = MESSAGE_MOVED;
     m.moved_from = from->number;
     m.queue = to->number;
@@ -284,6 +286,21 @@ static void move(struct engine *e, struct job *j, uint32_t slot, const struct qu
     carry_release(&carry);
 }
 
+/* One that forgets where it died changes where it is. */
+static void send_renewed(struct engine *e, struct job *j, uint32_t slot, int64_t now) {
+    const struct slot *s = slot_at(&e->st, slot);
+    char actor[24];
+    struct record_state r = change_by(e, j, slot, now, actor);
+    size_t bytes = state_bytes(&r);
+    struct renewal renewal;
+    renewal_plan(e, s, true, &bytes, &renewal);
+    log_frame_begin(e->log, bytes);
+    renewal_append(e, s, &renewal, &r);
+    append_state(e, &r);
+    log_frame_end(e->log);
+    renewal_release(&renewal);
+}
+
 static void skip(struct engine *e, struct job *j, uint64_t id, enum job_skip why) {
     const struct record_job_skip r = {.job = j->number, .id = id, .why = why};
     uint8_t meta[RECORD_META_MAX];
@@ -305,6 +322,10 @@ static bool send_patched(struct engine *e, struct job *j, uint32_t slot, const s
         return false;
     }
     copy_of(e, s, now, &copy);
+    if (!span_equal(copy.headers, buf_span(&e->texts[0])))
+        forget_properties(e, &copy);
+    if (j->image.clear_deaths)
+        (void)forget_deaths(e, &copy);
     copy.headers = buf_span(&e->texts[0]);
     copy.payload = buf_span(&e->texts[1]);
     copy.image.letter.job = j->number;
@@ -332,7 +353,7 @@ static bool send_patched(struct engine *e, struct job *j, uint32_t slot, const s
     return true;
 }
 
-/* One letter a frame: to another queue, or as a changed copy. Returns how many were sent. */
+/* One letter a frame: to another queue, as a changed copy, or without its deaths. Returns how many were sent. */
 static uint32_t send_one(struct engine *e, struct job *j, const struct queue *to, int64_t now) {
     uint32_t i = next_letter(e, j);
     if (!i)
@@ -340,10 +361,16 @@ static uint32_t send_one(struct engine *e, struct job *j, const struct queue *to
     bool was_sent = true;
     if (j->image.patch.n > 0)
         was_sent = send_patched(e, j, i, to, now);
-    else
+    else if (to)
         move(e, j, i, to, now);
+    else
+        send_renewed(e, j, i, now);
     j->next++;
     return was_sent;
+}
+
+static bool sends_one_by_one(const struct job *j, const struct queue *to) {
+    return j->image.patch.n > 0 || to != NULL || j->image.clear_deaths;
 }
 
 static uint32_t send_some(struct engine *e, struct job *j, const struct queue *to, int64_t now,
@@ -352,9 +379,9 @@ static uint32_t send_some(struct engine *e, struct job *j, const struct queue *t
     while (sent < most && tries < LIMIT_JOB_LETTERS && j->image.counts.remaining > 0 &&
            log_has_room(e->log, LOG_USE_SETTLE, LOG_DEATH_ROOM) &&
            log_unsynced_bytes(e->log) < UNSYNCED_MOST) {
-        uint32_t n = j->image.kind == JOB_PURGE           ? purge_some(e, j, most - sent)
-                     : j->image.patch.n > 0 || to != NULL ? send_one(e, j, to, now)
-                                                          : change_in_place(e, j, now, most - sent);
+        uint32_t n = j->image.kind == JOB_PURGE ? purge_some(e, j, most - sent)
+                     : sends_one_by_one(j, to)  ? send_one(e, j, to, now)
+                                                : change_in_place(e, j, now, most - sent);
         sent += n;
         tries += n ? n : 1;
         if (n == 0 && !next_letter(e, j))

@@ -70,6 +70,12 @@ static enum err settle_one(struct engine *e, int64_t now, struct queue *q,
     case SETTLE_EXTEND:
         extend(e, s, now, item->lease_ms);
         break;
+    case SETTLE_RETURN:
+        return_message(e, s, now, item);
+        break;
+    case SETTLE_REJECT:
+        reject_message(e, s, now, item);
+        break;
     }
     return OK;
 }
@@ -87,5 +93,6 @@ enum err engine_settle(struct engine *e, int64_t now, struct span queue, const s
         return ERR_DISK_FULL;
     for (size_t i = 0; i < n; i++)
         ret_results[i] = settle_one(e, now, q, &items[i]);
+    (void)relieve(e, now);
     return OK;
 }

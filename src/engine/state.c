@@ -97,10 +97,12 @@ void state_init(struct engine_state *st, uint64_t seed) {
     hash_index_init(&st->groups_by_number, st, group_number_hash, group_number_link);
     hash_index_init(&st->groups_by_key, st, group_key_hash, group_key_link);
     timers_init(&st->timers, st, timer_place);
+    topology_init(st);
 }
 
 void state_release(struct engine_state *st) {
     slots_release(st);
+    topology_release(st);
     queues_release(st);
     groups_release(st);
     jobs_release(st);
@@ -185,6 +187,9 @@ void apply_engine(struct engine_state *st, const struct record_engine *r, uint64
     st->next_audit = r->next_audit;
     st->next_group = r->next_group;
     st->next_job = r->next_job;
+    st->topology.next_exchange = r->next_exchange;
+    st->topology.next_binding = r->next_binding;
+    st->topology.next_pattern = r->next_pattern;
     st->deleted = r->deleted;
     st->live_bytes += bytes - st->engine_bytes;
     st->engine_position = position;
@@ -200,11 +205,19 @@ static void take_pause(struct engine_state *st, struct queue *q, const struct re
         memcpy(texts + r->paused_by.n, r->pause_reason.p, r->pause_reason.n);
     free(q->pause_texts); /* r may point into the old ones */
     q->pause_texts = texts;
-    q->paused_by_bytes = r->paused_by.n;
-    q->pause_reason_bytes = r->pause_reason.n;
+    q->paused_by_bytes = (uint32_t)r->paused_by.n;
+    q->pause_reason_bytes = (uint32_t)r->pause_reason.n;
     q->paused_at = r->paused_at;
     if (resumes && q->ready > 0)
         queue_wake(st, q);
+}
+
+/* Its texts are taken with the queue's. */
+static void take_amqp(struct queue *q, const struct record_queue *r) {
+    if (r->has_amqp)
+        queue_need_amqp(q)->image = r->amqp;
+    else if (q->amqp)
+        q->amqp->image = (struct record_queue_amqp){.settings = queue_settings_none()};
 }
 
 void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t position,
@@ -235,6 +248,7 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
     q->breaker_until = r->breaker_until;
     q->breaker_opened = r->breaker_opened;
     q->alone_claims = r->alone_claims;
+    take_amqp(q, r);
     queue_take_texts(q, r);
     take_pause(st, q, r);
     if (lets_more && q->ready > 0)
@@ -245,6 +259,9 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
         queue_set_name(st, q, r->name);
     else if (r->dropping && !was_dropping)
         queue_lose_name(st, q);
+    if (q->dropping)
+        queue_lose_bindings(st, q);
+    queue_take_settings(st, q);
     st->live_bytes += bytes - q->image_bytes;
     q->position = position;
     q->image_bytes = bytes;
@@ -258,6 +275,7 @@ void apply_queue_gone(struct engine_state *st, const struct record_queue_gone *r
         return;
     while (q->first_group)
         group_remove(st, group_at(st, q->first_group));
+    queue_lose_bindings(st, q);
     queue_remove(st, q);
 }
 
@@ -293,7 +311,7 @@ static void take_image(struct engine_state *st, uint32_t i, const struct message
     s->deliveries = m->deliveries & LIMIT_DELIVERIES;
     bool plain = m->next_at == 0 && m->expires_at == 0 && m->retry_count == 0 &&
                  m->first_failed_at == 0 && !m->has_letter && !m->is_ordered && !m->is_alone &&
-                 !m->in_company;
+                 !m->in_company && !m->is_unroutable;
     if (plain && !s->extra)
         return;
     struct extra *x = slot_need_extra(st, s);
@@ -305,6 +323,7 @@ static void take_image(struct engine_state *st, uint32_t i, const struct message
     x->is_retry = m->is_retry;
     x->is_alone = m->is_alone;
     x->in_company = m->in_company;
+    x->is_unroutable = m->is_unroutable;
     if (m->has_letter)
         take_letter(st, i, &m->letter);
     if (m->is_ordered)
@@ -447,6 +466,10 @@ void apply_gone(struct engine_state *st, const struct record_gone *r) {
         q->ledger.discarded += r->count;
     if (r->cause == GONE_RETENTION)
         q->ledger.expired += r->count;
+    if (r->cause == GONE_EXPIRED)
+        queue_need_amqp(q)->image.expired += r->count;
+    if (r->cause == GONE_MAX_LENGTH)
+        queue_need_amqp(q)->image.max_length += r->count;
     for (uint32_t k = 0; k < r->count; k++) {
         uint32_t i = slot_find(st, r->ids[k]);
         if (!i) {
@@ -515,6 +538,8 @@ static enum err apply_triage_record(struct engine_state *st, const struct log_re
     } else if (r->type == RECORD_AUDIT) {
         if ((e = record_audit_get(r->meta, r->data, &audit)) == OK)
             apply_audit(st, &audit, r->position, r->bytes);
+    } else {
+        e = apply_topology_record(st, r);
     }
     return e;
 }

@@ -30,6 +30,7 @@
 #include "base/timers.h"
 #include "engine/engine.h"
 #include "log/record.h"
+#include "model/expression.h"
 #include "model/rules.h"
 
 struct slot {
@@ -71,6 +72,7 @@ struct extra {
     bool has_story : 1; /* more happened than a claim and a success */
     bool is_alone : 1;
     bool in_company : 1;
+    bool is_unroutable : 1;
 };
 
 /* A message of an ordered queue in the line of its key: while it is pending or in processing, and,
@@ -179,6 +181,16 @@ struct claimer {
 };
 #define CLAIMERS 16
 
+/* What AMQP has to say of a queue; only of those that it declared, or that a policy by pattern
+ * matches, or that discarded something for their settings. */
+struct queue_amqp {
+    struct record_queue_amqp image; /* its spans point into the queue's texts_memory */
+    /* derived: the arguments' with those of the policy that matches */
+    struct queue_settings effective; /* the policy's texts are the policy's */
+    uint32_t pattern;                /* number of that policy, 0 = none */
+    bool keeps;                      /* what would be discarded rests as a dead letter */
+};
+
 struct queue {
     uint32_t place;  /* in the queue table */
     uint64_t number; /* for ever its own */
@@ -187,6 +199,9 @@ struct queue {
     uint32_t next_by_number, next_by_name;
     uint32_t older, newer; /* in order of creation */
     bool dropping, on_woken_list;
+    bool on_over_list;       /* to be looked at for its length */
+    uint32_t routed;         /* the routing that found it last (route.c) */
+    struct queue_amqp *amqp; /* or NULL */
     int64_t created_at;
     struct policy policy;
     struct ledger ledger;
@@ -195,7 +210,7 @@ struct queue {
     uint64_t redriven, redriven_succeeded, redriven_died;
     int64_t paused_at;
     char *pause_texts; /* by, then reason */
-    size_t paused_by_bytes, pause_reason_bytes;
+    uint32_t paused_by_bytes, pause_reason_bytes;
     struct policy_texts texts; /* in texts_memory */
     char *texts_memory;
     struct rules *rules;
@@ -213,6 +228,7 @@ struct queue {
     uint64_t count[STATE_COUNT];
     uint64_t ready, ready_again; /* ready_again: of them, in the lines of retries */
     uint64_t bytes[STATE_COUNT]; /* of payloads */
+    uint64_t ready_bytes;        /* the same, of those that are ready */
     uint32_t sets[SET_COUNT];
     uint32_t timer; /* retention and idempotency: when upkeep is due */
     /* Retention walks over the succeeded messages now and then: */
@@ -230,6 +246,77 @@ struct queue {
     size_t image_bytes;
     unsigned watchers;
     struct queue *next_woken;
+};
+
+/* An exchange. Without an image (while the log is read) its position is 0. */
+struct exchange {
+    uint32_t place;
+    uint64_t number;
+    struct record_exchange image; /* its spans point into texts */
+    char *texts;
+    bool is_default; /* bound to every queue of its vhost by the queue's name */
+    /* derived: its own alternate exchange or a policy's; the name within the vhost */
+    bool has_alternate;
+    struct span alternate;
+    uint32_t first, last; /* places of the bindings from it, in order of creation */
+    uint64_t from, to;    /* how many there are from it, and to it */
+    uint32_t routed;      /* the routing that came by last */
+    uint64_t position;
+    size_t image_bytes;
+    uint32_t next_by_number, next_by_name;
+};
+
+struct binding {
+    uint64_t number;
+    uint64_t destination; /* number */
+    uint32_t source, to;  /* places; to: of a queue or an exchange */
+    bool to_exchange;
+    bool is_keyed;      /* it is in the index by key */
+    uint32_t key_bytes; /* texts: the key, then the arguments */
+    uint32_t arguments_bytes;
+    uint32_t image_bytes;
+    uint64_t position;
+    char *texts;
+    struct json *wanted; /* the arguments, parsed when first asked for */
+    uint32_t next, previous;
+    uint32_t next_by_number, next_by_key, next_by_identity, next_by_destination;
+};
+
+/* A policy by pattern. */
+struct pattern {
+    uint32_t number;
+    struct record_pattern image; /* its spans point into texts */
+    char *texts;
+    struct expression *expression; /* NULL: matches nothing */
+    struct json *definition;       /* owner of the settings' texts */
+    struct queue_settings settings;
+    uint64_t position;
+    size_t image_bytes;
+};
+
+/* Exchanges and bindings by place (0 is unused), policies in order of creation. */
+struct topology {
+    uint64_t next_exchange, next_binding;
+    uint32_t next_pattern;
+    struct exchange **exchanges;
+    uint32_t exchange_count, exchange_cap, live_exchanges;
+    uint32_t *free_exchanges;
+    uint32_t free_exchange_count;
+    struct binding **bindings;
+    uint32_t binding_count, binding_cap, live_bindings;
+    uint32_t *free_bindings;
+    uint32_t free_binding_count;
+    struct hash_index exchanges_by_number, exchanges_by_name;
+    /* by key: of direct exchanges only */
+    struct hash_index bindings_by_number, bindings_by_key, bindings_by_identity,
+        bindings_by_destination;
+    struct expression_memory expression_memory;
+    struct pattern **patterns;
+    uint32_t pattern_count, pattern_cap;
+    uint32_t routing; /* the number of the last one */
+    /* Queues (by number) that may be longer than their settings say: to be looked at. */
+    uint64_t *over;
+    size_t over_count, over_cap;
 };
 
 /* Where the entries of the audit lie: numbers first..first + count - 1. */
@@ -280,6 +367,8 @@ struct engine_state {
 
     struct audit_index audit;
 
+    struct topology topology;
+
     struct queue **queues; /* by place; 0 is unused */
     uint32_t queue_count, queue_cap, live_queues, oldest_queue, newest_queue;
     uint32_t *free_places;
@@ -323,6 +412,17 @@ void apply_job_skip(struct engine_state *st, const struct record_job_skip *r);
 void apply_job_gone(struct engine_state *st, uint32_t number);
 void apply_audit(struct engine_state *st, const struct audit_entry *r, uint64_t position,
                  size_t bytes);
+void apply_exchange(struct engine_state *st, const struct record_exchange *r, uint64_t position,
+                    size_t bytes);
+void apply_exchange_gone(struct engine_state *st, uint64_t number);
+void apply_binding(struct engine_state *st, const struct record_binding *r, uint64_t position,
+                   size_t bytes);
+void apply_binding_gone(struct engine_state *st, uint64_t number);
+void apply_pattern(struct engine_state *st, const struct record_pattern *r, uint64_t position,
+                   size_t bytes);
+void apply_pattern_gone(struct engine_state *st, uint32_t number);
+/* Any of these, from the log. */
+enum err apply_topology_record(struct engine_state *st, const struct log_record *r) MUST_CHECK;
 void apply_history(struct engine_state *st, const struct record_history *r, uint64_t position,
                    size_t bytes);
 void apply_cleaned(struct engine_state *st);
@@ -459,6 +559,41 @@ struct record_queue queue_image(const struct queue *q);
 void queue_wake(struct engine_state *st, struct queue *q);
 struct queue *state_woken(struct engine_state *st);
 void queue_unwatch(struct queue *q);
+
+/* -- exchanges, bindings, policies by pattern (topology_table.c) -------------------------------- */
+
+void topology_init(struct engine_state *st);
+void topology_release(struct engine_state *st);
+struct exchange *exchange_at(const struct engine_state *st, uint32_t place);
+struct exchange *exchange_by_number(const struct engine_state *st, uint64_t number);
+struct exchange *exchange_by_name(const struct engine_state *st, struct span name);
+struct binding *binding_at(const struct engine_state *st, uint32_t place);
+struct binding *binding_by_number(const struct engine_state *st, uint64_t number);
+struct span binding_key(const struct binding *b);
+struct span binding_arguments(const struct binding *b);
+/* The one that says the same; NULL = none. */
+struct binding *binding_find(const struct engine_state *st, const struct record_binding *r);
+/* Of a direct exchange: the first with that key, and the next one; 0 = none. */
+uint32_t binding_first_of_key(const struct engine_state *st, const struct exchange *x,
+                              struct span key);
+uint32_t binding_next_of_key(const struct engine_state *st, uint32_t place);
+/* One that leads to this queue or exchange; 0 = none. */
+uint32_t binding_to(const struct engine_state *st, uint64_t destination, bool to_exchange);
+/* All that lead to this queue go with it. */
+void queue_lose_bindings(struct engine_state *st, const struct queue *q);
+struct pattern *pattern_by_number(const struct engine_state *st, uint32_t number);
+struct pattern *pattern_by_name(const struct engine_state *st, struct span vhost, struct span name);
+struct record_binding binding_image(const struct engine_state *st, const struct binding *b);
+
+struct queue_amqp *queue_need_amqp(struct queue *q);
+/* Its effective settings, anew. */
+void queue_take_settings(struct engine_state *st, struct queue *q);
+/* More is ready than its settings allow. */
+bool queue_is_over(const struct queue *q);
+/* Notes it when it is longer than its settings allow and drops what is too much. */
+void queue_note_length(struct engine_state *st, struct queue *q);
+/* One that was noted, NULL = none (left). */
+struct queue *state_over(struct engine_state *st);
 
 /* -- idempotency keys (keys.c) --------------------------------------------------------------- */
 

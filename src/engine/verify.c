@@ -74,17 +74,24 @@ uint64_t engine_checksum(const struct engine *e) {
                                 .next_audit = e->st.next_audit,
                                 .next_group = e->st.next_group,
                                 .next_job = e->st.next_job,
+                                .next_exchange = e->st.topology.next_exchange,
+                                .next_binding = e->st.topology.next_binding,
+                                .next_pattern = e->st.topology.next_pattern,
                                 .deleted = e->st.deleted};
     uint8_t meta[RECORD_META_MAX];
     uint64_t sum = hash64(span_of(meta, record_engine_put(meta, &all)), 0);
     for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer) {
         const struct queue *q = queue_at(&e->st, i);
         struct record_queue image = queue_image(q);
+        struct span texts[QUEUE_SPANS];
+        record_queue_spans(&image, texts);
         sum = hash64(span_of(meta, record_queue_put(meta, &image)), sum);
+        sum = sum_spans(texts, QUEUE_SPANS, sum);
         uint64_t messages = sum_messages(e, q);
         sum = hash64(span_of(&messages, sizeof messages), sum);
     }
-    uint64_t more[4] = {sum_groups(e), sum_jobs(e), e->st.audit.first, e->st.audit.count};
+    uint64_t more[5] = {sum_groups(e), sum_jobs(e), e->st.audit.first, e->st.audit.count,
+                        sum_topology(e)};
     return hash64(span_of(more, sizeof more), sum);
 }
 
@@ -93,7 +100,7 @@ uint64_t engine_checksum(const struct engine *e) {
 struct recount {
     uint64_t count[STATE_COUNT];
     uint64_t bytes[STATE_COUNT];
-    uint64_t ready, live_bytes, messages, timers;
+    uint64_t ready, ready_bytes, live_bytes, messages, timers;
 };
 
 static bool verify_set(const struct engine *e, const struct queue *q, enum set set,
@@ -105,11 +112,12 @@ static bool verify_set(const struct engine *e, const struct queue *q, enum set s
             return complain(c, "message %llu is in the wrong set", (unsigned long long)s->id);
         if (slot_find(&e->st, s->id) != i)
             return complain(c, "message %llu is not in the index", (unsigned long long)s->id);
-        if (s->state == STATE_PROCESSING && !x->timer)
+        if (s->state == STATE_PROCESSING && x->next_at && !x->timer)
             return complain(c, "message %llu has a lease without an end",
                             (unsigned long long)s->id);
         r->count[s->state]++;
         r->ready += set == SET_READY;
+        r->ready_bytes += set == SET_READY ? s->payload_bytes : 0;
         r->bytes[s->state] += s->payload_bytes;
         r->live_bytes += slot_record_bytes(s) + x->history_bytes;
         r->messages++;
@@ -131,7 +139,8 @@ static bool verify_queue(const struct engine *e, const struct queue *q, struct r
                             q->name, state_name((enum state)state),
                             (unsigned long long)q->count[state],
                             (unsigned long long)r.count[state]);
-    if (r.ready != q->ready || memcmp(r.bytes, q->bytes, sizeof r.bytes) != 0)
+    if (r.ready != q->ready || r.ready_bytes != q->ready_bytes ||
+        memcmp(r.bytes, q->bytes, sizeof r.bytes) != 0)
         return complain(c, "queue %.*s: ready or bytes are counted wrong", (int)q->name_bytes,
                         q->name);
     struct queue_view v = {.ledger = q->ledger};
@@ -153,7 +162,9 @@ bool engine_verify(const struct engine *e, char *text, size_t text_bytes) {
             return false;
     if (!verify_letters(e, &c))
         return false;
-    all.live_bytes += triage_live_bytes(e);
+    if (!verify_topology(e, &c))
+        return false;
+    all.live_bytes += triage_live_bytes(e) + topology_live_bytes(e);
     all.timers += job_timers(e);
     if (all.messages != e->st.messages)
         return complain(&c, "there are %llu messages, and %llu in queues",

@@ -18,3 +18,8 @@ bool verify_letters(const struct engine *e, const struct complaint *c);
 /* What the records of groups, jobs and the audit take. */
 uint64_t triage_live_bytes(const struct engine *e);
 uint64_t job_timers(const struct engine *e);
+
+/* verify_topology.c: exchanges and bindings against their indexes and counts. */
+bool verify_topology(const struct engine *e, const struct complaint *c);
+uint64_t topology_live_bytes(const struct engine *e);
+uint64_t sum_topology(const struct engine *e);

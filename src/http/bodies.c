@@ -265,6 +265,9 @@ static const char *const *names_of(enum settle_action action, bool is_item) {
         return release + skipped;
     case SETTLE_EXTEND:
         return extend + skipped;
+    case SETTLE_RETURN:
+    case SETTLE_REJECT:
+        break; /* not over HTTP */
     }
     assert(false && "not an action");
     return succeed;
@@ -294,6 +297,9 @@ static struct settle read_settle(const struct fields *f, enum settle_action acti
     case SETTLE_EXTEND:
         s.lease_ms = 1000 * field_int(f, "lease_seconds", 1, LIMIT_LEASE_SECONDS, 0);
         break;
+    case SETTLE_RETURN:
+    case SETTLE_REJECT:
+        break; /* not over HTTP */
     }
     fields_known(f, names_of(action, is_item));
     return s;

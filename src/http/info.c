@@ -21,6 +21,10 @@ void handle_root(struct call *c) {
     json_put_str(&w, "/redrives");
     json_name(&w, "discards");
     json_put_str(&w, "/discards");
+    json_name(&w, "policies");
+    json_put_str(&w, "/policies");
+    json_name(&w, "definitions");
+    json_put_str(&w, "/definitions");
     json_name(&w, "audit");
     json_put_str(&w, "/audit");
     json_name(&w, "doctor");

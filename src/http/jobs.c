@@ -63,6 +63,7 @@ static void put_settings(const struct job_view *j, struct json_writer *w) {
     else
         json_put_null(w);
     put_flag(w, "force", j->force);
+    put_flag(w, "clear_deaths", j->clear_deaths);
     if (j->patch.n > 0) {
         json_name(w, "patch");
         json_put_raw(w, j->patch);

@@ -184,9 +184,9 @@ static void read_job(struct job_body *b, const struct fields *f, int64_t now) {
 
 void redrive_body_read(struct job_body *b, const struct json *v, int64_t now,
                        struct field_errors *errors) {
-    static const char *const names[] = {"queue",  "filter",  "all",   "to",    "rate",
-                                        "sample", "stop_if", "patch", "force", "name",
-                                        "reason", "dry_run", NULL};
+    static const char *const names[] = {"queue",  "filter",  "all",          "to",    "rate",
+                                        "sample", "stop_if", "patch",        "force", "name",
+                                        "reason", "dry_run", "clear_deaths", NULL};
     if (!check_object(v, false, errors))
         return;
     const struct fields f = fields_of(v, errors);
@@ -204,6 +204,7 @@ void redrive_body_read(struct job_body *b, const struct json *v, int64_t now,
     job->stop_if_ppm = stop_if == NULL ? SHARE_DEFAULT : stop_if_read(stop_if, errors);
     job->patch = read_patch(&f, &b->patch);
     job->force = field_bool(&f, "force", false);
+    job->clear_deaths = field_bool(&f, "clear_deaths", false);
     fields_known(&f, names);
 }
 
@@ -268,9 +269,11 @@ void job_change_read(struct job_change *change, struct span *ret_reason, bool is
 /* -- one letter ------------------------------------------------------------------------------ */
 
 void replay_body_read(struct replay_body *b, const struct json *v, struct field_errors *errors) {
-    static const char *const names[] = {"force", "reason", NULL};
+    static const char *const names[] = {"force", "clear_deaths", "reason", NULL};
     const struct fields f = fields_of(v, errors);
-    *b = (struct replay_body){.force = field_bool(&f, "force", false), .reason = read_reason(&f)};
+    *b = (struct replay_body){.force = field_bool(&f, "force", false),
+                              .clear_deaths = field_bool(&f, "clear_deaths", false),
+                              .reason = read_reason(&f)};
     fields_known(&f, names);
     check_object(v, true, errors);
 }

@@ -36,7 +36,7 @@ uint32_t stop_if_read(const struct json *v, struct field_errors *errors);
 /* -- one letter ------------------------------------------------------------------------------ */
 
 struct replay_body {
-    bool force;
+    bool force, clear_deaths;
     struct span reason;
 };
 /* v may be NULL. */

@@ -79,7 +79,8 @@ void handle_replay(struct call *c) {
     replay_body_read(&b, json, &c->http->errors);
     if (call_is_valid(c) && call_actor(c, &act.actor)) {
         act.reason = b.reason;
-        enum err e = engine_replay(call_engine(c), c->now, c->queue, c->id, b.force, &act);
+        enum err e =
+            engine_replay(call_engine(c), c->now, c->queue, c->id, b.force, b.clear_deaths, &act);
         reply_to(c, e, &replaying);
     }
     json_free(json);

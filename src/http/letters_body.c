@@ -168,41 +168,15 @@ static void read_story(struct letters_body *b, const struct letter_new *m, const
 
 /* Also what is not looked at, as a typing error in a name should not go unnoticed. */
 static void check_names(const struct fields *f, const struct fields *death) {
-    static const char *const names[] = {"id",
-                                        "queue",
-                                        "payload",
-                                        "payload_base64",
-                                        "status",
-                                        "retry_count",
-                                        "max_retries",
-                                        "retry_after",
-                                        "last_error",
-                                        "created_at",
-                                        "updated_at",
-                                        "created_at_ms",
-                                        "updated_at_ms",
-                                        "headers",
-                                        "key",
-                                        "priority",
-                                        "ttl_ms",
-                                        "deliveries",
-                                        "error_class",
-                                        "detail",
-                                        "reason",
-                                        "died_at",
-                                        "died_at_ms",
-                                        "redrive_count",
-                                        "generation",
-                                        "parent_id",
-                                        "edited_to",
-                                        "origin_queue",
-                                        "job",
-                                        "death",
-                                        "attempts",
-                                        "count",
-                                        "attempts_total",
-                                        "attempts_omitted",
-                                        NULL};
+    static const char *const names[] = {
+        "id",          "queue",       "payload",       "payload_base64", "status",
+        "retry_count", "max_retries", "retry_after",   "last_error",     "created_at",
+        "updated_at",  "properties",  "created_at_ms", "updated_at_ms",  "headers",
+        "key",         "priority",    "ttl_ms",        "deliveries",     "error_class",
+        "detail",      "reason",      "died_at",       "died_at_ms",     "redrive_count",
+        "generation",  "parent_id",   "edited_to",     "origin_queue",   "job",
+        "death",       "attempts",    "count",         "attempts_total", "attempts_omitted",
+        NULL};
     static const char *const death_names[] = {"dead_seq",
                                               "by",
                                               "died_at",
@@ -221,6 +195,7 @@ static void check_names(const struct fields *f, const struct fields *death) {
                                               "worker",
                                               "worker_version",
                                               "trace_id",
+                                              "unroutable",
                                               NULL};
     fields_known(f, names);
     fields_known(death, death_names);

@@ -6,6 +6,13 @@
 
 #include <inttypes.h>
 
+static void put_view(struct call *c, const struct queue_view *q, struct json_writer *w) {
+    struct queue_amqp_view amqp;
+    bool has_amqp = engine_queue_amqp(call_engine(c), q->name, &amqp) == OK;
+    view_queue(q, alerts_snoozed_until(c->server->alerts, q->name, c->now), has_amqp ? &amqp : NULL,
+               w);
+}
+
 static void reply_queue(struct call *c, unsigned status) {
     struct queue_view q;
     enum err e = engine_queue(call_engine(c), c->queue, &q);
@@ -16,7 +23,7 @@ static void reply_queue(struct call *c, unsigned status) {
     c->reply.status = status;
     struct json_writer w;
     json_writer_init(&w, c->reply.body);
-    view_queue(&q, alerts_snoozed_until(c->server->alerts, c->queue, c->now), &w);
+    put_view(c, &q, &w);
 }
 
 void handle_queue(struct call *c) {
@@ -151,15 +158,14 @@ void handle_queue_delete(struct call *c) {
 /* -- all of them ----------------------------------------------------------------------------- */
 
 struct queue_page {
-    const struct call *call;
+    struct call *call;
     struct json_writer w;
     uint64_t count, limit;
 };
 
 static bool put_queue(void *ctx, const struct queue_view *q) {
     struct queue_page *page = ctx;
-    const struct call *c = page->call;
-    view_queue(q, alerts_snoozed_until(c->server->alerts, q->name, c->now), &page->w);
+    put_view(page->call, q, &page->w);
     return ++page->count < page->limit;
 }
 

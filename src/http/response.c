@@ -81,6 +81,12 @@ struct problem problem_of(enum err e) {
         return problem(404, "no such group", "there is no cause group of that key");
     case ERR_NO_JOB:
         return problem(404, "no such job", "there is no job of that id");
+    case ERR_NO_VHOST:
+        return problem(404, "no such vhost", "there is no vhost of that name");
+    case ERR_NO_EXCHANGE:
+        return problem(404, "no such exchange", "there is no exchange of that name");
+    case ERR_NO_POLICY:
+        return problem(404, "no such policy", "there is no policy of that name");
     case ERR_WRONG_STATE:
         return problem(409, "wrong state", "the message is not in the state this needs");
     case ERR_STALE_LEASE:
@@ -100,12 +106,21 @@ struct problem problem_of(enum err e) {
         return problem(409, "edited",
                        "an edited copy was sent in the message's place; force sends it all the "
                        "same");
+    case ERR_IN_USE:
+        return problem(409, "exchange in use", "something is bound to the exchange");
+    case ERR_REFUSED:
+        return problem(409, "exchange is internal", "the exchange takes nothing from publishers");
     case ERR_QUEUE_FULL:
         return problem_for(1, "queue full", "the queue is at its max_messages or max_bytes");
     case ERR_TOO_MANY_JOBS:
         return problem_for(5, "too many jobs", "as many jobs as there may be have not ended");
     case ERR_TOO_MANY_QUEUES:
         return problem(507, "too many queues", "the server has as many queues as it can hold");
+    case ERR_TOO_MANY_EXCHANGES:
+        return problem(507, "too many exchanges",
+                       "the server has as many exchanges as it can hold");
+    case ERR_TOO_MANY_BINDINGS:
+        return problem(507, "too many bindings", "the server has as many bindings as it can hold");
     case ERR_DISK_FULL:
         return problem(507, "disk full",
                        "there is no room on the disk for this; nothing has changed");

@@ -50,6 +50,8 @@ static enum state state_after(struct call *c, const struct settle *s) {
             return STATE_DEAD;
         break;
     case SETTLE_RELEASE:
+    case SETTLE_RETURN:
+    case SETTLE_REJECT:
         break;
     }
     enum state state;

@@ -133,6 +133,10 @@ static void put_death(struct json_writer *w, const struct message_view *m, unsig
     }
     view_text_if_any(w, "worker", m->worker);
     view_text_if_any(w, "worker_version", m->worker_version);
+    if (m->is_unroutable) {
+        json_name(w, "unroutable");
+        json_put_bool(w, true);
+    }
     char trace[TRACE_ID_SIZE];
     if (trace_id_of(m->headers, trace))
         put_name(w, "trace_id", trace);
@@ -210,6 +214,8 @@ void view_message_members(const struct message_view *m, unsigned flags, int64_t 
         json_put_null(w);
     view_time_as(w, "created_at", m->created_at, flags);
     view_time_as(w, "updated_at", m->updated_at, flags);
+    json_name(w, "properties");
+    view_envelope(m->envelope, w);
     put_rare(w, m, flags, now);
 }
 
@@ -294,7 +300,8 @@ static void put_conservation(struct json_writer *w, const struct queue_view *q) 
     json_end(w, '}');
 }
 
-void view_queue(const struct queue_view *q, int64_t snoozed_until, struct json_writer *w) {
+void view_queue(const struct queue_view *q, int64_t snoozed_until,
+                const struct queue_amqp_view *amqp, struct json_writer *w) {
     json_begin(w, '{');
     view_text(w, "queue", q->name);
     view_time(w, "created_at", q->created_at);
@@ -311,6 +318,8 @@ void view_queue(const struct queue_view *q, int64_t snoozed_until, struct json_w
     view_time_or_null(w, "alerts_snoozed_until", snoozed_until);
     view_number(w, "consumers", q->waiting);
     view_number(w, "bytes", q->bytes);
+    json_name(w, "amqp");
+    view_queue_amqp(amqp, w);
     put_conservation(w, q);
     json_end(w, '}');
 }

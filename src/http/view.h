@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "engine/engine.h"
+#include "engine/topology.h"
 
 enum {
     VIEW_CLAIM = 1,      /* with the lease: for the one who claimed it */
@@ -16,8 +17,13 @@ void view_message(const struct message_view *m, unsigned flags, int64_t now, str
 void view_message_members(const struct message_view *m, unsigned flags, int64_t now,
                           struct json_writer *w);
 
-/* `snoozed_until`: its alerts; 0 when they are not. */
-void view_queue(const struct queue_view *q, int64_t snoozed_until, struct json_writer *w);
+/* `snoozed_until`: its alerts; 0 when they are not. `amqp` is NULL when it is not asked for. */
+void view_queue(const struct queue_view *q, int64_t snoozed_until,
+                const struct queue_amqp_view *amqp, struct json_writer *w);
+/* What AMQP has to say of a queue; null when that is nothing. (view_amqp.c, as the next) */
+void view_queue_amqp(const struct queue_amqp_view *q, struct json_writer *w);
+/* What AMQP knows of a message, as packed (model/envelope.h); null when it came another way. */
+void view_envelope(struct span packed, struct json_writer *w);
 /* {"since", "by", "reason"} of a paused queue; null when it is not. */
 /* The breaker, or null when it never opened. */
 void view_breaker(const struct queue_view *q, struct json_writer *w);

@@ -107,7 +107,8 @@ enum {
     HAS_ORDER = 8,
     IS_ALONE = 16,
     IN_COMPANY = 32,
-    HAS_ALL = 63
+    IS_UNROUTABLE = 64,
+    HAS_ALL = 127
 };
 
 static void letter_put(struct out *o, const struct letter_image *l) {
@@ -144,7 +145,8 @@ static void image_put(struct out *o, const struct message_image *m) {
     put8(o, m->priority);
     put8(o, (m->is_retry ? HAS_RETRY : 0U) | (m->first_failed_at ? HAS_FAILED : 0U) |
                 (m->has_letter ? HAS_LETTER : 0U) | (m->is_ordered ? HAS_ORDER : 0U) |
-                (m->is_alone ? IS_ALONE : 0U) | (m->in_company ? IN_COMPANY : 0U));
+                (m->is_alone ? IS_ALONE : 0U) | (m->in_company ? IN_COMPANY : 0U) |
+                (m->is_unroutable ? IS_UNROUTABLE : 0U));
     put32(o, m->deliveries);
     put_time(o, m->updated_at);
     put_time(o, m->next_at);
@@ -172,6 +174,7 @@ static struct message_image image_get(struct in *in) {
     m.is_ordered = (has & HAS_ORDER) != 0;
     m.is_alone = (has & IS_ALONE) != 0;
     m.in_company = (has & IN_COMPANY) != 0;
+    m.is_unroutable = (has & IS_UNROUTABLE) != 0;
     m.deliveries = get32(in);
     m.updated_at = get_time(in);
     m.next_at = get_time(in);
@@ -237,6 +240,9 @@ size_t record_engine_put(uint8_t meta[static RECORD_META_MAX], const struct reco
     put64(&o, r->next_audit);
     put32(&o, r->next_group);
     put32(&o, r->next_job);
+    put64(&o, r->next_exchange);
+    put64(&o, r->next_binding);
+    put32(&o, r->next_pattern);
     ledger_put(&o, &r->deleted);
     return o.n;
 }
@@ -250,9 +256,54 @@ enum err record_engine_get(struct span meta, struct record_engine *ret) {
     r.next_audit = get64(&in);
     r.next_group = get32(&in);
     r.next_job = get32(&in);
+    r.next_exchange = get64(&in);
+    r.next_binding = get64(&in);
+    r.next_pattern = get32(&in);
     r.deleted = ledger_get(&in);
     *ret = r;
     return done(&in, no_data);
+}
+
+/* Without its texts. */
+static void amqp_put(struct out *o, const struct record_queue_amqp *a) {
+    const struct queue_settings *s = &a->settings;
+    put8(o, (a->is_declared ? 1U : 0U) | (a->durable ? 2U : 0U) | (a->exclusive ? 4U : 0U) |
+                (a->auto_delete ? 8U : 0U) | (s->single_active_consumer ? 16U : 0U) |
+                (s->has_dlx ? 32U : 0U) | (s->has_dlrk ? 64U : 0U));
+    put8(o, a->type);
+    put8(o, (unsigned)(s->overflow + 1));
+    put_time(o, s->message_ttl_ms);
+    put_time(o, s->expires_ms);
+    put_time(o, s->max_length);
+    put_time(o, s->max_length_bytes);
+    put_time(o, s->delivery_limit);
+    put_time(o, s->max_priority);
+    put64(o, a->expired);
+    put64(o, a->max_length);
+}
+
+static struct record_queue_amqp amqp_get(struct in *in) {
+    struct record_queue_amqp a = {.settings = queue_settings_none()};
+    struct queue_settings *s = &a.settings;
+    unsigned flags = get_up_to(in, 127);
+    a.is_declared = (flags & 1) != 0;
+    a.durable = (flags & 2) != 0;
+    a.exclusive = (flags & 4) != 0;
+    a.auto_delete = (flags & 8) != 0;
+    s->single_active_consumer = (flags & 16) != 0;
+    s->has_dlx = (flags & 32) != 0;
+    s->has_dlrk = (flags & 64) != 0;
+    a.type = get_up_to(in, QUEUE_QUORUM);
+    s->overflow = (int)get_up_to(in, LENGTH_REJECT_PUBLISH_DLX + 1) - 1;
+    s->message_ttl_ms = get_time(in);
+    s->expires_ms = get_time(in);
+    s->max_length = get_time(in);
+    s->max_length_bytes = get_time(in);
+    s->delivery_limit = get_time(in);
+    s->max_priority = get_time(in);
+    a.expired = get64(in);
+    a.max_length = get64(in);
+    return a;
 }
 
 size_t record_queue_put(uint8_t meta[static RECORD_META_MAX], const struct record_queue *r) {
@@ -281,8 +332,11 @@ size_t record_queue_put(uint8_t meta[static RECORD_META_MAX], const struct recor
     struct span texts[QUEUE_SPANS];
     record_queue_spans(r, texts);
     for (int i = 0; i < QUEUE_SPANS; i++)
-        put16(&o, texts[i].n);
+        put32(&o, texts[i].n);
     policy_put(&o, &r->policy);
+    put8(&o, r->has_amqp);
+    if (r->has_amqp)
+        amqp_put(&o, &r->amqp);
     assert(o.n <= RECORD_META_MAX);
     return o.n;
 }
@@ -290,6 +344,9 @@ size_t record_queue_put(uint8_t meta[static RECORD_META_MAX], const struct recor
 void record_queue_spans(const struct record_queue *r, struct span ret[static QUEUE_SPANS]) {
     policy_texts_spans(&r->texts, ret);
     ret[POLICY_TEXTS] = r->breaker_cause;
+    ret[POLICY_TEXTS + 1] = r->amqp.arguments;
+    ret[POLICY_TEXTS + 2] = r->amqp.settings.dlx;
+    ret[POLICY_TEXTS + 3] = r->amqp.settings.dlrk;
 }
 
 enum err record_queue_get(struct span meta, struct span data, struct record_queue *ret) {
@@ -318,12 +375,19 @@ enum err record_queue_get(struct span meta, struct span data, struct record_queu
     size_t n[QUEUE_SPANS];
     struct span texts[QUEUE_SPANS];
     for (int i = 0; i < QUEUE_SPANS; i++)
-        n[i] = get16(&in);
+        n[i] = get32(&in);
     for (int i = 0; i < QUEUE_SPANS; i++)
         texts[i] = get_data(&in, &data, n[i]);
     r.texts = policy_texts_of(texts);
     r.breaker_cause = texts[POLICY_TEXTS];
     r.policy = policy_get(&in);
+    r.has_amqp = get_up_to(&in, 1);
+    r.amqp.settings = queue_settings_none();
+    if (r.has_amqp)
+        r.amqp = amqp_get(&in);
+    r.amqp.arguments = texts[POLICY_TEXTS + 1];
+    r.amqp.settings.dlx = texts[POLICY_TEXTS + 2];
+    r.amqp.settings.dlrk = texts[POLICY_TEXTS + 3];
     *ret = r;
     return r.name.n == 0 ? ERR_CORRUPT : done(&in, data);
 }
@@ -363,6 +427,7 @@ size_t record_message_put(uint8_t meta[static RECORD_META_MAX], const struct rec
     put8(&o, (unsigned)r->origin.n);
     put32(&o, r->headers.n);
     put8(&o, (unsigned)r->key.n);
+    put32(&o, r->envelope.n);
     put32(&o, r->payload.n);
     return o.n;
 }
@@ -385,11 +450,12 @@ enum err record_message_get(struct span meta, struct span data, struct record_me
     }
     r.parent_id = get64(&in);
     size_t trail = get8(&in), origin = get8(&in), headers = get32(&in), key = get8(&in);
-    size_t payload = get32(&in);
+    size_t envelope = get32(&in), payload = get32(&in);
     r.trail = get_data(&in, &data, trail);
     r.origin = get_data(&in, &data, origin);
     r.headers = get_data(&in, &data, headers);
     r.key = get_data(&in, &data, key);
+    r.envelope = get_data(&in, &data, envelope);
     r.payload = get_data(&in, &data, payload);
     *ret = r;
     return r.id == 0 || r.id > LIMIT_ID ? ERR_CORRUPT : done(&in, data);
@@ -400,7 +466,8 @@ void record_message_spans(const struct record_message *r, struct span ret[static
     ret[1] = r->origin;
     ret[2] = r->headers;
     ret[3] = r->key;
-    ret[4] = r->payload;
+    ret[4] = r->envelope;
+    ret[5] = r->payload;
 }
 
 size_t record_state_put(uint8_t meta[static RECORD_META_MAX], const struct record_state *r) {
@@ -470,7 +537,7 @@ enum err record_gone_get(struct span meta, uint64_t ids[static RECORD_GONE_IDS],
     struct in in = {.left = meta};
     struct record_gone r = {.ids = ids};
     r.queue = get64(&in);
-    uint8_t cause = get_up_to(&in, GONE_PURGED);
+    uint8_t cause = get_up_to(&in, GONE_CLEARED);
     r.job = get32(&in);
     r.job_part = get_up_to(&in, JOB_PART_OPEN);
     r.count = get16(&in);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "base/hash.h"
+#include "model/exchange.h"
 #include "model/policy.h"
 #include "model/triage.h"
 
@@ -27,7 +28,13 @@ enum record_type {
     RECORD_JOB_LETTERS = 12, /* letters that a job selected */
     RECORD_JOB_SKIP = 13,    /* a letter that a job selected and did not send after all */
     RECORD_JOB_GONE = 14,
-    RECORD_AUDIT = 15, /* who did what: in the same frame as what was done */
+    RECORD_AUDIT = 15,         /* who did what: in the same frame as what was done */
+    RECORD_EXCHANGE = 16,      /* an exchange's whole image */
+    RECORD_EXCHANGE_GONE = 17, /* with all bindings from and to it */
+    RECORD_BINDING = 18,
+    RECORD_BINDING_GONE = 19,
+    RECORD_PATTERN = 20, /* a policy by pattern: its whole image */
+    RECORD_PATTERN_GONE = 21,
 };
 
 #define RECORD_META_MAX 2048 /* of all but RECORD_GONE and RECORD_JOB_LETTERS */
@@ -42,12 +49,24 @@ struct record_engine {
     uint64_t next_dead_seq;
     uint64_t next_audit;
     uint32_t next_group, next_job;
+    uint64_t next_exchange, next_binding;
+    uint32_t next_pattern;
     struct ledger deleted;
 };
 
 struct record_queue_gone {
     uint64_t queue;
     struct ledger ledger; /* its last */
+};
+
+/* What AMQP has to say of a queue. */
+struct record_queue_amqp {
+    bool is_declared; /* else only the totals count */
+    bool durable, exclusive, auto_delete;
+    enum queue_type type;
+    struct queue_settings settings; /* of its arguments; its texts are among the queue's spans */
+    struct span arguments;          /* a JSON object as text, or empty */
+    uint64_t expired, max_length;   /* discarded for it, since ever */
 };
 
 struct record_queue {
@@ -68,8 +87,11 @@ struct record_queue {
     uint64_t breaker_opened;           /* how often */
     struct span breaker_cause;         /* what opened it last */
     uint64_t alone_claims;             /* of messages handed out alone, near their limit */
+    bool has_amqp;
+    struct record_queue_amqp amqp;
 };
-#define QUEUE_SPANS (POLICY_TEXTS + 1)
+#define QUEUE_AMQP_SPANS 3
+#define QUEUE_SPANS (POLICY_TEXTS + 1 + QUEUE_AMQP_SPANS)
 
 /* What there is of a message once it died. */
 struct letter_image {
@@ -100,6 +122,7 @@ struct message_image {
     int64_t first_failed_at; /* 0 = it never failed */
     bool is_alone;           /* near its limit after a lease that ran out: handed out alone */
     bool in_company;         /* processing: it was not the only one of its claim */
+    bool is_unroutable;      /* dead: its queue's dead-letter exchange led nowhere */
     bool is_ordered;         /* it stands in its key's line: */
     uint64_t order_key;      /* hash of the key */
     uint64_t order_rank;     /* its place: its id, or that of what it is an edited copy of */
@@ -139,7 +162,9 @@ struct record_message {
     uint64_t parent_id; /* of what it is an edited copy of, 0 = none */
     struct span trail;  /* where it was dead-lettered before: struct trail_entry (record.c) */
     struct span origin; /* name of the queue it was accepted in, when that is another */
-    struct span headers, key, payload;
+    struct span headers, key;
+    struct span envelope; /* packed (model/envelope.h), or empty */
+    struct span payload;
 };
 
 struct record_state {
@@ -163,6 +188,9 @@ enum gone_cause {
     GONE_QUEUE_DELETED = 3,    /* unfinished, and its queue was deleted: discarded */
     GONE_DISCARDED = 4,        /* already counted as discarded; it can no longer be undone */
     GONE_PURGED = 5,           /* dead, and purged: discarded */
+    GONE_EXPIRED = 6,          /* died of its time to live in a queue that keeps no such letters */
+    GONE_MAX_LENGTH = 7,       /* the same, of the queue's length */
+    GONE_CLEARED = 8,          /* ready, and its queue was purged by a client: discarded */
 };
 
 struct record_gone {
@@ -174,6 +202,32 @@ struct record_gone {
     uint32_t count; /* 1..RECORD_GONE_IDS */
     const uint64_t *ids;
 };
+
+/* -- topology -------------------------------------------------------------------------------- */
+
+struct record_exchange {
+    uint64_t exchange; /* number */
+    enum exchange_type type;
+    bool durable, auto_delete, internal, has_alternate;
+    struct span name, alternate, arguments;
+};
+#define EXCHANGE_SPANS 3
+
+struct record_binding {
+    uint64_t binding;     /* number */
+    uint64_t source;      /* exchange */
+    uint64_t destination; /* queue or exchange */
+    bool to_exchange;
+    struct span key, arguments;
+};
+#define BINDING_SPANS 2
+
+/* A policy for the queues and exchanges whose names match. */
+struct record_pattern {
+    uint32_t pattern; /* number */
+    struct pattern_policy policy;
+};
+#define PATTERN_SPANS 4
 
 /* -- cause groups ---------------------------------------------------------------------------- */
 
@@ -214,7 +268,7 @@ struct record_job {
     enum job_state state;
     bool selecting;
     bool sample_passed; /* or there is none */
-    bool force;
+    bool force, clear_deaths;
     uint64_t queue, to; /* numbers; 0: all queues, each its own */
     uint64_t fence;
     uint64_t rate_milli;
@@ -248,9 +302,8 @@ struct record_job_skip {
 };
 
 /* Writing: fills `meta` and returns its bytes; the data spans to append, in this order, are the
- * caller's: message: origin, headers, key, payload. state, history: the spans of its event
- * (record_event_spans). group, job, audit: record_*_spans. Others: none. */
-#define MESSAGE_SPANS 5
+ * caller's: record_*_spans; of state and history those of its event. Others: none. */
+#define MESSAGE_SPANS 6
 #define GROUP_SPANS (4 + GROUP_VERSIONS_STORED)
 #define JOB_SPANS (9 + GROUP_VERSIONS_STORED)
 #define AUDIT_SPANS 5
@@ -284,6 +337,14 @@ size_t record_job_letters_put(uint8_t meta[static RECORD_JOB_LETTERS_META_MAX],
                               const struct record_job_letters *r);
 size_t record_job_skip_put(uint8_t meta[static RECORD_META_MAX], const struct record_job_skip *r);
 size_t record_job_gone_put(uint8_t meta[static RECORD_META_MAX], uint32_t job);
+void record_exchange_spans(const struct record_exchange *r, struct span ret[static EXCHANGE_SPANS]);
+void record_binding_spans(const struct record_binding *r, struct span ret[static BINDING_SPANS]);
+void record_pattern_spans(const struct record_pattern *r, struct span ret[static PATTERN_SPANS]);
+size_t record_exchange_put(uint8_t meta[static RECORD_META_MAX], const struct record_exchange *r);
+size_t record_binding_put(uint8_t meta[static RECORD_META_MAX], const struct record_binding *r);
+size_t record_pattern_put(uint8_t meta[static RECORD_META_MAX], const struct record_pattern *r);
+/* Of all three kinds that are gone: their number. */
+size_t record_number_put(uint8_t meta[static RECORD_META_MAX], uint64_t number);
 size_t record_audit_put(uint8_t meta[static RECORD_META_MAX], const struct audit_entry *r);
 
 /* Reading: spans point into meta and data. `data.p` may be NULL (big data left unread): then the
@@ -309,3 +370,10 @@ enum err record_job_letters_get(struct span meta, uint64_t ids[static RECORD_JOB
 enum err record_job_skip_get(struct span meta, struct record_job_skip *ret) MUST_CHECK;
 enum err record_job_gone_get(struct span meta, uint32_t *ret_job) MUST_CHECK;
 enum err record_audit_get(struct span meta, struct span data, struct audit_entry *ret) MUST_CHECK;
+enum err record_exchange_get(struct span meta, struct span data,
+                             struct record_exchange *ret) MUST_CHECK;
+enum err record_binding_get(struct span meta, struct span data,
+                            struct record_binding *ret) MUST_CHECK;
+enum err record_pattern_get(struct span meta, struct span data,
+                            struct record_pattern *ret) MUST_CHECK;
+enum err record_number_get(struct span meta, uint64_t *ret) MUST_CHECK;

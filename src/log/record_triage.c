@@ -166,6 +166,7 @@ size_t record_job_put(uint8_t meta[static RECORD_META_MAX], const struct record_
     put8(&o, r->selecting);
     put8(&o, r->sample_passed);
     put8(&o, r->force);
+    put8(&o, r->clear_deaths);
     put8(&o, r->why);
     put64(&o, r->queue);
     put64(&o, r->to);
@@ -209,6 +210,7 @@ enum err record_job_get(struct span meta, struct span data, struct record_job *r
     r.selecting = get_up_to(&in, 1);
     r.sample_passed = get_up_to(&in, 1);
     r.force = get_up_to(&in, 1);
+    r.clear_deaths = get_up_to(&in, 1);
     r.why = get_up_to(&in, DISCARD_COUNT - 1);
     r.queue = get64(&in);
     r.to = get64(&in);

@@ -132,6 +132,7 @@ struct message_view {
     enum reason reason;
     uint8_t retry_count, max_retries, priority;
     uint32_t deliveries;
+    uint32_t deliveries_before; /* it was last sent again, or on to this queue */
     int64_t created_at, updated_at;
     int64_t retry_after;  /* 0 = none */
     int64_t available_at; /* 0 = now */
@@ -157,6 +158,8 @@ struct message_view {
     uint64_t parent_id; /* of what it is an edited copy of */
     struct span origin; /* the queue it was accepted in, when that is another */
     enum discard_reason discard_reason;
+    struct span envelope; /* packed (model/envelope.h), or empty */
+    bool is_unroutable;   /* dead: its queue's dead-letter exchange led nowhere */
     bool is_held; /* pending: waits behind the head of its key */
 };
 

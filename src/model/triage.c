@@ -80,6 +80,8 @@ static const char *const audit_actions[AUDIT_ACTION_COUNT] = {
     [AUDIT_QUEUE_DELETED] = "queue_deleted",
     [AUDIT_QUEUE_PAUSED] = "queue_paused",
     [AUDIT_QUEUE_RESUMED] = "queue_resumed",
+    [AUDIT_POLICY_CHANGED] = "policy_changed",
+    [AUDIT_POLICY_DELETED] = "policy_deleted",
 };
 
 const char *audit_action_name(enum audit_action a) {

@@ -30,6 +30,10 @@ void barrier_cancel(struct barrier *b, struct barrier_waiter *w) {
     w->link = NULL;
 }
 
+bool barrier_is_empty(const struct barrier *b) {
+    return b->first == NULL;
+}
+
 void barrier_release(struct barrier *b, uint64_t durable) {
     while (b->first && b->first->position <= durable) {
         struct barrier_waiter *w = b->first;

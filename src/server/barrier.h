@@ -26,5 +26,7 @@ void barrier_wait(struct barrier *b, struct barrier_waiter *w, uint64_t position
 /* The waiter is going away; not waiting is fine. */
 void barrier_cancel(struct barrier *b, struct barrier_waiter *w);
 
+bool barrier_is_empty(const struct barrier *b); /* nobody waits */
+
 /* Calls done() of all that waited for at most `durable`. */
 void barrier_release(struct barrier *b, uint64_t durable);

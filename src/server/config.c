@@ -14,6 +14,10 @@
 /* One row a flag: the table is the help, the parser and the environment. */
 enum flag {
     FLAG_HTTP = 256,
+    FLAG_AMQP,
+    FLAG_AMQPS,
+    FLAG_AMQP_USER,
+    FLAG_AMQP_PRODUCT,
     FLAG_DATA,
     FLAG_DURABILITY,
     FLAG_TOKEN,
@@ -42,6 +46,12 @@ static const struct row {
     const char *help;
 } rows[] = {
     {"http", "ADDR:PORT", FLAG_HTTP, "where to listen; port 0 picks a free one (127.0.0.1:8072)"},
+    {"amqp", "ADDR:PORT|off", FLAG_AMQP, "where to listen for AMQP 0-9-1 (127.0.0.1:5672)"},
+    {"amqps", "ADDR:PORT", FLAG_AMQPS, "the same within TLS; needs --tls-cert (off)"},
+    {"amqp-user", "USER:PASSWORD", FLAG_AMQP_USER,
+     "who may log in; can be repeated (guest:guest, from this machine only)"},
+    {"amqp-product", "NAME", FLAG_AMQP_PRODUCT,
+     "what AMQP clients are told to speak to (RabbitMQ)"},
     {"data", "DIR", FLAG_DATA, "the data directory, made when missing (./data)"},
     {"durability", "sync|none", FLAG_DURABILITY,
      "sync: every reply is on disk; none: the system writes when it likes (sync)"},
@@ -74,8 +84,9 @@ static void print_help(void) {
     printf(
         "usage: nixie serve [flags]\n\n"
         "Serves the queues in a data directory until SIGTERM. Prints \"listening http ADDR:PORT\"\n"
-        "when it is ready. Each flag can be given as NIXIE_<FLAG> in the environment, too\n"
-        "(NIXIE_HTTP, NIXIE_DATA_MAX_BYTES ...).\n\n");
+        "when it is ready, and \"listening amqp ...\" after it. Each flag can be given as "
+        "NIXIE_<FLAG>\n"
+        "in the environment, too (NIXIE_HTTP, NIXIE_DATA_MAX_BYTES ...).\n\n");
     for (size_t i = 0; i < ROWS; i++) {
         char left[48];
         snprintf(left, sizeof left, "--%s %s", rows[i].name, rows[i].value ? rows[i].value : "");
@@ -124,10 +135,10 @@ static bool set_number(const char *flag, const char *text, bool units, int64_t l
 }
 
 /* "host:port", "[v6]:port". */
-static bool set_address(struct config *c, const char *text) {
+static bool set_address(const char *flag, const char *text, char **ret_host, char **ret_port) {
     const char *colon = strrchr(text, ':');
     if (!colon || colon == text || !colon[1])
-        return wrong("http", text, "ADDR:PORT");
+        return wrong(flag, text, "ADDR:PORT");
     size_t n = (size_t)(colon - text);
     if (text[0] == '[' && text[n - 1] == ']') {
         text++;
@@ -135,13 +146,47 @@ static bool set_address(struct config *c, const char *text) {
     }
     int64_t port;
     if (!read_number(colon + 1, false, 0, 65535, &port))
-        return wrong("http", text, "ADDR:PORT with a port from 0 to 65535");
-    free(c->http_host);
-    free(c->http_port);
-    c->http_host = mem_alloc(n + 1);
-    memcpy(c->http_host, text, n);
-    c->http_port = mem_strdup(colon + 1);
+        return wrong(flag, text, "ADDR:PORT with a port from 0 to 65535");
+    free(*ret_host);
+    free(*ret_port);
+    *ret_host = mem_alloc(n + 1);
+    memcpy(*ret_host, text, n);
+    *ret_port = mem_strdup(colon + 1);
     return true;
+}
+
+static bool set_amqp(struct config *c, const char *text) {
+    c->amqp_is_asked_for = true;
+    if (strcmp(text, "off") != 0)
+        return set_address("amqp", text, &c->amqp_host, &c->amqp_port);
+    free(c->amqp_host);
+    free(c->amqp_port);
+    c->amqp_host = c->amqp_port = NULL;
+    return true;
+}
+
+/* The password is not shown, not even when it is wrong. */
+static bool add_amqp_user(struct config *c, const char *text) {
+    const char *colon = strchr(text, ':');
+    if (!colon || colon == text || !colon[1] || !span_is_utf8(span_str(text)) ||
+        (size_t)(colon - text) > LIMIT_ACTOR) {
+        fprintf(stderr,
+                "nixie serve: --amqp-user: must be USER:PASSWORD, the user at most %d bytes\n",
+                LIMIT_ACTOR);
+        return false;
+    }
+    if (c->amqp_user_count == LIMIT_AMQP_USERS) {
+        fprintf(stderr, "nixie serve: --amqp-user: at most %d\n", LIMIT_AMQP_USERS);
+        return false;
+    }
+    c->amqp_users[c->amqp_user_count++] = text;
+    return true;
+}
+
+static bool set_amqp_product(struct config *c, const char *text) {
+    c->amqp_product = text;
+    return *text && span_is_utf8(span_str(text)) ? true
+                                                 : wrong("amqp-product", text, "a name in UTF-8");
 }
 
 static bool set_token(struct config *c, const char *token) {
@@ -204,7 +249,15 @@ static bool set_seconds(const struct row *row, const char *text, int64_t high, i
 static bool set_flag(struct config *c, const struct row *row, const char *text) {
     switch (row->flag) {
     case FLAG_HTTP:
-        return set_address(c, text);
+        return set_address("http", text, &c->http_host, &c->http_port);
+    case FLAG_AMQP:
+        return set_amqp(c, text);
+    case FLAG_AMQPS:
+        return set_address("amqps", text, &c->amqps_host, &c->amqps_port);
+    case FLAG_AMQP_USER:
+        return add_amqp_user(c, text);
+    case FLAG_AMQP_PRODUCT:
+        return set_amqp_product(c, text);
     case FLAG_DATA:
         c->data = text;
         return *text ? true : wrong("data", "''", "a directory");
@@ -326,6 +379,10 @@ static bool sensible(const struct config *c) {
         fprintf(stderr, "nixie serve: --tls-cert and --tls-key go together\n");
         return false;
     }
+    if (c->amqps_host && !c->tls_cert) {
+        fprintf(stderr, "nixie serve: --amqps needs --tls-cert and --tls-key\n");
+        return false;
+    }
     if (!is_loopback(c->http_host) && !c->token && !c->insecure) {
         fprintf(stderr,
                 "nixie serve: --http %s is reachable from other machines: set --token or "
@@ -347,6 +404,7 @@ enum config_result config_read(struct config *c, int argc, char **argv) {
     *c = (struct config){
         .data = "./data",
         .token_name = "token",
+        .amqp_product = "RabbitMQ",
         .log_level = LOG_LEVEL_INFO,
         .segment_bytes = LOG_SEGMENT_BYTES,
         .limits = {.payload_bytes_max = LIMIT_PAYLOAD,
@@ -356,9 +414,17 @@ enum config_result config_read(struct config *c, int argc, char **argv) {
                    .request_timeout_ms = LIMIT_REQUEST_TIMEOUT_MS,
                    .idle_timeout_ms = LIMIT_IDLE_TIMEOUT_MS},
     };
-    if (!set_address(c, "127.0.0.1:8072") || !read_environment(c))
+    if (!set_address("http", "127.0.0.1:8072", &c->http_host, &c->http_port) ||
+        !set_address("amqp", "127.0.0.1:5672", &c->amqp_host, &c->amqp_port) ||
+        !read_environment(c))
         return CONFIG_WRONG;
+    unsigned of_environment = c->amqp_user_count;
     enum config_result r = read_flags(c, argc, argv);
+    if (c->amqp_user_count > of_environment) { /* a flag wins */
+        c->amqp_user_count -= of_environment;
+        memmove(c->amqp_users, c->amqp_users + of_environment,
+                c->amqp_user_count * sizeof c->amqp_users[0]);
+    }
     if (r == CONFIG_OK && !sensible(c))
         r = CONFIG_WRONG;
     return r;
@@ -367,5 +433,9 @@ enum config_result config_read(struct config *c, int argc, char **argv) {
 void config_release(struct config *c) {
     free(c->http_host);
     free(c->http_port);
+    free(c->amqp_host);
+    free(c->amqp_port);
+    free(c->amqps_host);
+    free(c->amqps_port);
     free(c->token);
 }

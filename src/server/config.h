@@ -2,6 +2,7 @@
  * Start only. */
 #pragma once
 
+#include "base/limits.h"
 #include "base/logging.h"
 #include "server/server.h"
 
@@ -9,6 +10,12 @@
 
 struct config {
     char *http_host, *http_port;
+    char *amqp_host, *amqp_port; /* NULL: off */
+    bool amqp_is_asked_for;      /* not just by default */
+    char *amqps_host, *amqps_port;
+    const char *amqp_product;
+    const char *amqp_users[LIMIT_AMQP_USERS]; /* USER:PASSWORD */
+    unsigned amqp_user_count;
     const char *data;
     bool durability_none;
     char *token; /* NULL: none */

@@ -7,8 +7,10 @@
  * rest was not acknowledged. */
 #include "server/serve.h"
 
+#include "amqp/amqp.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "engine/topology.h"
 #include "http/http.h"
 #include "log/log_thread.h"
 #include "net/loop.h"
@@ -25,8 +27,16 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
+#define BEGIN_ROOM (64 * 1024)
 #define HOUSEKEEPING_MS 1000
 #define DRAIN_LOOK_MS 20
+/* What nobody waits for (acknowledgements of AMQP) goes to the disk with what somebody does, or so
+ * much later, or when it is so much: a consumer's ack must not delay the next publishing by a sync. */
+#define LAZY_MS 5
+#define LAZY_BYTES (256 * 1024)
+/* What AMQP clients are told to speak to, beside the product's name: some leave when it is no number
+ * of three parts, or an old one. The dialect is that of this version. */
+#define AMQP_VERSION_TOLD "4.0.9"
 
 struct serve {
     struct server server;
@@ -34,12 +44,14 @@ struct serve {
     struct log_dir *dir;
     struct log_thread *log_thread;
     struct http *http;
+    struct amqp *amqp;
     struct tls_context *tls;
-    struct listener *listener;
-    struct loop_timer due, housekeeping, drain;
+    struct listener *listener, *amqp_listener, *amqps_listener; /* the last two may be NULL */
+    struct loop_timer due, housekeeping, drain, lazy;
+    bool is_lazy; /* the timer runs */
     int64_t due_at;    /* what the due timer is set to; TIME_NEVER = stopped */
     uint64_t end_seen; /* log_end at the last housekeeping */
-    bool said_full;
+    bool said_full, has_begun;
     int64_t drain_until; /* on the loop's clock */
 };
 
@@ -64,8 +76,10 @@ uint64_t server_capacity_bytes(const struct server *s) {
 /* -- a turn ---------------------------------------------------------------------------------- */
 
 static void serve_woken(struct serve *v) {
-    for (struct queue *q; (q = engine_woken(v->server.engine));)
+    for (struct queue *q; (q = engine_woken(v->server.engine));) {
         http_on_woken(v->http, q);
+        amqp_on_woken(v->amqp, q);
+    }
 }
 
 static void plan_due(struct serve *v, int64_t now, int64_t at) {
@@ -78,17 +92,49 @@ static void plan_due(struct serve *v, int64_t now, int64_t at) {
         loop_timer_start(&v->due, at > now ? at - now : 0);
 }
 
+/* What the engine has to do after a start goes on from turn to turn. */
+static void begin_engine(struct serve *v, int64_t now) {
+    if (v->has_begun)
+        return;
+    v->has_begun = !engine_begin(v->server.engine, now);
+    if (!v->has_begun && log_has_room(v->server.log, LOG_USE_ACCEPT, BEGIN_ROOM))
+        loop_again(v->server.loop); /* else when housekeeping comes by */
+}
+
+static void on_lazy(struct loop_timer *t) {
+    struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, lazy));
+    v->is_lazy = false;
+    log_thread_push(v->log_thread);
+}
+
+static void push(struct serve *v) {
+    const struct server *s = &v->server;
+    if (!barrier_is_empty(&s->barrier) || s->draining || log_unsynced_bytes(s->log) > LAZY_BYTES) {
+        log_thread_push(v->log_thread);
+    } else if (!v->is_lazy && log_end(s->log) > log_durable(s->log)) {
+        v->is_lazy = true;
+        loop_timer_start(&v->lazy, LAZY_MS);
+    }
+}
+
 static void on_turn(void *ctx) {
     struct serve *v = ctx;
     int64_t now = server_now(&v->server);
+    int64_t due = TIME_NEVER;
+    begin_engine(v, now);
     serve_woken(v);
     if (!v->server.test_clock || now > 0) /* a test clock that was not set yet stands nowhere */
-        plan_due(v, now, engine_tick(v->server.engine, now));
+        due = engine_tick(v->server.engine, now);
     serve_woken(v);
+    int64_t amqp_due = amqp_turn(v->amqp, now);
+    serve_woken(v); /* what AMQP gave back or sent on */
+    if (amqp_is_busy(v->amqp))
+        loop_again(v->server.loop);
+    plan_due(v, now, due < amqp_due ? due : amqp_due);
     alerts_turn(v->server.alerts, now);
     if (engine_clean(v->server.engine))
         loop_again(v->server.loop);
-    log_thread_push(v->log_thread);
+    push(v);
 }
 
 static void on_due(struct loop_timer *t) {
@@ -110,7 +156,7 @@ static void on_wake(void *ctx) {
     case COLLECTED_BATCH:
         /* The next batch goes out before the replies of this one: the disk should not wait for
          * sockets. */
-        log_thread_push(v->log_thread);
+        push(v);
         barrier_release(&v->server.barrier, log_durable(v->server.log));
         break;
     case COLLECTED_FULL:
@@ -144,16 +190,29 @@ static void on_housekeeping(struct loop_timer *t) {
 
 /* -- stopping -------------------------------------------------------------------------------- */
 
+static void each_listener(struct serve *v, void (*f)(struct listener *l)) {
+    struct listener *all[] = {v->listener, v->amqp_listener, v->amqps_listener};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i])
+            f(all[i]);
+}
+
+static unsigned count_connections(const struct serve *v) {
+    return listener_count(v->listener) + (v->amqp_listener ? listener_count(v->amqp_listener) : 0) +
+           (v->amqps_listener ? listener_count(v->amqps_listener) : 0);
+}
+
 static void on_drain(struct loop_timer *t) {
     struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, drain));
     bool late = loop_now(v->server.loop) >= v->drain_until;
-    bool quiet = http_inflight(v->http) == 0 && listener_count(v->listener) == 0 &&
-                 alerts_is_quiet(v->server.alerts);
+    bool quiet = http_inflight(v->http) == 0 && amqp_inflight(v->amqp) == 0 &&
+                 count_connections(v) == 0 && alerts_is_quiet(v->server.alerts);
     if (quiet || late) {
         log_mark(v->server.log);
         if (log_durable(v->server.log) == log_end(v->server.log)) {
             if (late && !quiet)
-                log_warn("stopping with %u requests unanswered", http_inflight(v->http));
+                log_warn("stopping with %u requests unanswered",
+                         http_inflight(v->http) + amqp_inflight(v->amqp));
             loop_stop(v->server.loop);
             return;
         }
@@ -168,8 +227,9 @@ static void on_signal(void *ctx, int number) {
     log_info("%s: finishing what is in flight", number == SIGINT ? "SIGINT" : "SIGTERM");
     v->server.draining = true;
     v->drain_until = loop_now(v->server.loop) + LIMIT_DRAIN_MS;
-    listener_stop(v->listener);
+    each_listener(v, listener_stop);
     http_drain(v->http);
+    amqp_drain(v->amqp);
     alerts_drain(v->server.alerts);
     loop_timer_start(&v->drain, 0);
 }
@@ -227,34 +287,83 @@ static bool open_log(struct serve *v) {
         return false;
     }
     v->log_thread = log_thread_new(v->server.log, wake_loop, v);
+    begin_engine(v, server_now(&v->server));
     v->server.alerts = alerts_new(&v->server, v->config.alerts_private);
     return true;
 }
 
-static bool start_listening(struct serve *v) {
+static struct listener *listen_at(struct serve *v, const char *host, const char *port,
+                                  const struct protocol *protocol, bool is_tls, char *error,
+                                  size_t error_bytes) {
+    struct listener_config config = {
+        .host = host,
+        .port = port,
+        .protocol = protocol,
+        .ctx = protocol == &http_protocol ? (void *)v->http : (void *)v->amqp,
+        .tls = is_tls ? v->tls : NULL,
+        .in_bytes_max = LIMIT_HEAD + v->config.limits.body_bytes_max,
+    };
+    return listener_new(v->server.loop, &config, error, error_bytes);
+}
+
+static bool cannot_listen(const char *host, const char *port, const char *error) {
+    log_error("cannot listen on %s port %s: %s", host, port, error);
+    return false;
+}
+
+/* AMQP's default port may be taken by a RabbitMQ: whoever did not ask for it goes on without. */
+static bool start_amqp(struct serve *v) {
+    const struct config *c = &v->config;
     char error[256];
-    if (v->config.tls_cert) {
-        v->tls = tls_context_new(v->config.tls_cert, v->config.tls_key, error, sizeof error);
+    if (c->amqp_host) {
+        v->amqp_listener =
+            listen_at(v, c->amqp_host, c->amqp_port, &amqp_protocol, false, error, sizeof error);
+        if (!v->amqp_listener && c->amqp_is_asked_for)
+            return cannot_listen(c->amqp_host, c->amqp_port, error);
+        if (!v->amqp_listener)
+            log_warn("cannot listen on %s port %s: %s: no AMQP (--amqp ADDR:PORT for another port, "
+                     "--amqp off for none)",
+                     c->amqp_host, c->amqp_port, error);
+    }
+    if (c->amqps_host) {
+        v->amqps_listener =
+            listen_at(v, c->amqps_host, c->amqps_port, &amqp_protocol, true, error, sizeof error);
+        if (!v->amqps_listener)
+            return cannot_listen(c->amqps_host, c->amqps_port, error);
+    }
+    return true;
+}
+
+static bool start_listening(struct serve *v) {
+    const struct config *c = &v->config;
+    char error[256];
+    if (c->tls_cert) {
+        v->tls = tls_context_new(c->tls_cert, c->tls_key, error, sizeof error);
         if (!v->tls) {
             log_error("TLS: %s", error);
             return false;
         }
     }
     v->http = http_new(&v->server);
-    struct listener_config config = {
-        .host = v->config.http_host,
-        .port = v->config.http_port,
-        .protocol = &http_protocol,
-        .ctx = v->http,
-        .tls = v->tls,
-        .in_bytes_max = LIMIT_HEAD + v->config.limits.body_bytes_max,
-    };
-    v->listener = listener_new(v->server.loop, &config, error, sizeof error);
-    if (!v->listener) {
-        log_error("cannot listen on %s port %s: %s", config.host, config.port, error);
-        return false;
-    }
-    return true;
+    const struct amqp_config amqp = {.product = c->amqp_product,
+                                     .version = AMQP_VERSION_TOLD,
+                                     .users = c->amqp_users,
+                                     .user_count = c->amqp_user_count};
+    v->amqp = amqp_new(&v->server, &amqp);
+    v->listener =
+        listen_at(v, c->http_host, c->http_port, &http_protocol, true, error, sizeof error);
+    if (!v->listener)
+        return cannot_listen(c->http_host, c->http_port, error);
+    return start_amqp(v);
+}
+
+static void say_listening(const struct serve *v) {
+    printf("listening http %s\n", listener_address(v->listener));
+    if (v->amqp_listener)
+        printf("listening amqp %s\n", listener_address(v->amqp_listener));
+    if (v->amqps_listener)
+        printf("listening amqps %s\n", listener_address(v->amqps_listener));
+    fflush(stdout);
 }
 
 /* As many descriptors as connections may need. */
@@ -287,20 +396,21 @@ static void init(struct serve *v) {
     loop_timer_init(v->server.loop, &v->due, on_due);
     loop_timer_init(v->server.loop, &v->housekeeping, on_housekeeping);
     loop_timer_init(v->server.loop, &v->drain, on_drain);
-    raise_descriptors(v->config.limits.connections_max);
+    loop_timer_init(v->server.loop, &v->lazy, on_lazy);
+    raise_descriptors(v->config.limits.connections_max * 2); /* of HTTP, and of AMQP */
 }
 
 static void release(struct serve *v) {
-    if (v->listener)
-        listener_free(v->listener);
-    if (v->http)
-        http_free(v->http);
+    each_listener(v, listener_free);
+    http_free(v->http);
+    amqp_free(v->amqp);
     alerts_free(v->server.alerts);
     log_thread_free(v->log_thread);
     tls_context_free(v->tls);
     loop_timer_close(&v->due);
     loop_timer_close(&v->housekeeping);
     loop_timer_close(&v->drain);
+    loop_timer_close(&v->lazy);
     loop_free(v->server.loop);
     engine_free(v->server.engine);
     log_free(v->server.log);
@@ -321,8 +431,7 @@ int serve_main(int argc, char **argv) {
         loop_on_signal(v.server.loop, SIGTERM, on_signal, &v);
         loop_on_signal(v.server.loop, SIGINT, on_signal, &v);
         loop_timer_start(&v.housekeeping, HOUSEKEEPING_MS);
-        printf("listening http %s\n", listener_address(v.listener));
-        fflush(stdout);
+        say_listening(&v);
         loop_run(v.server.loop);
         log_info("stopped");
     }

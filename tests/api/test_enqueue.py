@@ -24,7 +24,7 @@ def test_the_plain_message_is_exactly_as_documented(queue):
     m = queue.enqueue('{"to":"a@b.c"}')
     mid = m.pop("id")
     assert m == {"queue": queue.name, "payload": '{"to":"a@b.c"}', "status": "pending", "retry_count": 0, "max_retries": 3,
-                 "retry_after": None, "last_error": None, "created_at": T0, "updated_at": T0}
+                 "retry_after": None, "last_error": None, "created_at": T0, "updated_at": T0, "properties": None}
     assert queue.read(mid) == {"id": mid, **m}
 
 
@@ -39,7 +39,7 @@ def test_every_field_at_once(queue):
 def test_fields_that_say_nothing_are_left_out(queue):
     m = queue.enqueue("p", priority=0, delay_seconds=0)
     assert set(m) == {"id", "queue", "payload", "status", "retry_count", "max_retries", "retry_after", "last_error",
-                      "created_at", "updated_at"}
+                      "created_at", "updated_at", "properties"}
 
 
 def test_ids_grow_across_queues(client):

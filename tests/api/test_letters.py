@@ -38,7 +38,7 @@ def test_every_member_of_a_dead_letter(queue):
     death = seen["death"]
     assert seen == {
         "id": m["id"], "queue": queue.name, "payload": "x", "status": "dead", "retry_count": 2, "max_retries": 2,
-        "retry_after": None, "last_error": "two", "created_at": T0, "updated_at": at(5), "headers": {"traceparent": TRACEPARENT},
+        "retry_after": None, "last_error": "two", "created_at": T0, "updated_at": at(5), "properties": None, "headers": {"traceparent": TRACEPARENT},
         "key": "k", "priority": 3, "deliveries": 2, "error_class": "Timeout", "detail": "D", "reason": "max_retries",
         "died_at": at(5), "death": death}
     assert death == {

@@ -225,6 +225,27 @@ def provoke_letters(client, queue):
     yield from provoke_jobs(queue, one)
 
 
+def provoke_topology(client, queue):
+    """The same for policies by pattern, and definitions."""
+    one = requester(client, queue)
+    policy = {"pattern": "^only-of-test_openapi", "definition": {"max-length": 5}}
+    for method, body in (("get", None), ("put", policy), ("delete", None)):
+        yield one(method, "/policies/{key}", body, key="api", query="?vhost=none")
+        yield one(method, "/policies/{key}", body, key="api", query="?nope=1")
+    for query in ("", "?nope=1"):
+        yield one("get", "/policies", query=query)
+    for _ in range(2):
+        yield one("put", "/policies/{key}", policy, key="api")
+    yield one("get", "/policies/{key}", key="api")
+    yield one("get", "/policies")
+    yield one("delete", "/policies/{key}", key="api")
+    yield one("delete", "/policies/{key}", key="api")
+    for query in ("", "?vhost=none", "?nope=1"):
+        yield one("get", "/definitions", query=query)
+    yield one("post", "/definitions", {})
+    yield one("post", "/definitions", {"nope": 1})
+
+
 def provoke_jobs(queue, one):
     ids = queue.batch([{"payload": "x"}] * 102)["ids"]
     queue.settle([{"id": m["id"], "action": "fail", "permanent": True} for m in queue.claim_many(1000)])
@@ -342,7 +363,7 @@ def test_every_status_it_names_really_happens(api, client, queue):
         named[method, plain(path)] = set(op["responses"])
     happened = {}
     letters = client.queue(queue.name + "-letters")
-    for (method, template, status), reply in itertools.chain(provoke(client, queue), provoke_letters(client, letters)):
+    for (method, template, status), reply in itertools.chain(provoke(client, queue), provoke_letters(client, letters), provoke_topology(client, queue)):
         happened.setdefault((method, plain(template)), set()).add(status)
         assert status in named[method, plain(template)], (method, template, status, reply)
         check_reply(strict, method, template, reply)

@@ -10,13 +10,14 @@ from lib.server import ROOT, run
 
 COMMANDS = ["queues", "enqueue", "claim", "succeed", "fail", "release", "extend", "replay", "ls", "show", "dead", "groups", "group",
             "attempts", "diff", "redrive", "jobs", "discard", "undiscard", "edit", "purge", "pause", "resume", "export", "import",
-            "audit", "top", "classify", "doctor", "plan", "balance", "apply", "dump", "work", "bench", "version", "help"]
+            "audit", "top", "classify", "doctor", "plan", "balance", "apply", "dump", "import-rabbitmq", "policies",
+            "policy", "work", "bench", "version", "help"]
 
 
 def test_overview_lists_every_command():
     done = run("--help")
     assert done.returncode == 0 and done.stderr == ""
-    listed = re.findall(r"^  ([a-z]+) +[A-Z]", done.stdout, re.M)
+    listed = re.findall(r"^  ([a-z-]+) +[A-Z]", done.stdout, re.M)
     assert set(listed) == {*COMMANDS, "serve", "log"}
     assert done.stdout == run("help").stdout == run("-h").stdout
 
@@ -80,6 +81,13 @@ def test_version():
     (["queues", "q", "--discard"], "--discard goes with --delete"),
     (["queues", "q", "--put", "f", "--delete"], "not both"),
     (["queues", "q", "--delete", "--discard"], "needs --yes"),
+    (["policy", "make", "x"], "make: must be put or delete"),
+    (["policy", "put", "x", "^q"], "put needs NAME PATTERN DEFINITION"),
+    (["policy", "put", "x", "^q", "{"], "the definition is no JSON"),
+    (["policy", "put", "x", "^q", "[]"], "the definition must be an object"),
+    (["policy", "delete", "x", "--priority", "1"], "go with put"),
+    (["dump", "q", "--rabbitmq"], "--rabbitmq writes all queues"),
+    (["dump", "--vhost", "v"], "--vhost goes with --rabbitmq"),
     (["work", "q"], "too few arguments"),
     (["work", "q", "--", "no-such-program-here"], "no such program"),
     (["work", "q", "--", "/etc/passwd"], "may not be executed"),

@@ -30,7 +30,10 @@ static enum err read_record(void *ctx, const struct log_record *r) {
     struct record_state state;
     struct record_gone gone;
     struct record_history history;
-    uint64_t segment, *count = ctx;
+    struct record_exchange exchange;
+    struct record_binding binding;
+    struct record_pattern pattern;
+    uint64_t segment, number, *count = ctx;
     (*count)++;
     get(record_engine_get(r->meta, &engine));
     get(record_queue_get(r->meta, r->data, &queue));
@@ -40,6 +43,10 @@ static enum err read_record(void *ctx, const struct log_record *r) {
     get(record_gone_get(r->meta, ids, &gone));
     get(record_history_get(r->meta, r->data, &history));
     get(record_cleaned_get(r->meta, &segment));
+    get(record_exchange_get(r->meta, r->data, &exchange));
+    get(record_binding_get(r->meta, r->data, &binding));
+    get(record_pattern_get(r->meta, r->data, &pattern));
+    get(record_number_get(r->meta, &number));
     return OK;
 }
 

@@ -31,19 +31,21 @@ def encode(name):
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\Z")
 STATUSES = ("pending", "processing", "parked", "succeeded", "dead", "discarded")
 REASONS = ("max_retries", "permanent", "expired", "lease_expired", "delivery_limit", "max_length")
+PROPERTIES = {"cc", "content_type", "content_encoding", "correlation_id", "reply_to", "message_id", "type", "user_id", "app_id",
+              "cluster_id", "delivery_mode", "priority", "timestamp", "expiration"}
 DECIDERS = {"permanent": "receiver", "rejected": "receiver", "manual": "operator"}  # all else: system
 DISCARDS = ("fixed", "obsolete", "duplicate", "bad data", "test", "other")
 CODES = ("required", "wrong_type", "out_of_range", "too_long", "not_allowed", "unknown_field", "bad_encoding", "conflict",
          "bad_filter", "bad_regex")
 ALWAYS = {"id", "queue", "payload", "status", "retry_count", "max_retries", "retry_after", "last_error", "created_at",
-          "updated_at"}
+          "updated_at", "properties"}
 SOMETIMES = {"payload_base64", "headers", "key", "priority", "available_at", "expires_at", "deliveries", "lease",
              "lease_expires_at", "attempt", "error_class", "detail", "reason", "died_at", "redrive_count", "generation",
              "parent_id", "edited_to", "origin_queue", "job", "death", "discarded"}
 STORY = {"attempts", "attempts_total", "attempts_omitted"}  # of letters, when they are asked for
 DEATH = {"dead_seq", "by", "died_at", "first_failed_at", "last_failed_at", "first_enqueued_at", "expires_at", "origin",
          "redrive_count"}
-DEATH_SOMETIMES = {"group", "worker", "worker_version", "trace_id"}
+DEATH_SOMETIMES = {"group", "worker", "worker_version", "trace_id", "unroutable"}
 LINE = {"attempt", "event", "at"}
 LINE_SOMETIMES = {"worker", "worker_version", "actor", "error_class", "error", "detail", "fingerprint", "duration_ms", "next_at"}
 WORK = ("claimed", "failed", "lease_expired", "released", "expired", "succeeded", "dead_lettered")
@@ -116,6 +118,7 @@ def check_message(m, is_letter=False):
     assert is_whole(m["retry_count"]) and is_whole(m["max_retries"]) and m["retry_count"] >= 0, m
     check_times(m, ("created_at", "updated_at", "retry_after", "available_at", "expires_at", "lease_expires_at", "died_at"))
     assert m["created_at"] and m["updated_at"], m
+    check_properties(m["properties"])
     for name in SOMETIMES & set(m):
         assert m[name] is not None, f"{name} says nothing: {m}"
     assert (m["payload"] is None) == ("payload_base64" in m), m
@@ -159,7 +162,8 @@ def check_queue(q):
     """The form of a queue object, and the equation."""
     assert {"queue", "created_at", "policy", "counts", "dead_by_reason", "groups", "oldest_death", "soonest_expiry",
             "expired_total", "deaths_total", "consumers", "breaker", "parked_keys", "alone_claims", "paused", "alerts_snoozed_until", "bytes",
-            "conservation"} == set(q), q
+            "amqp", "conservation"} == set(q), q
+    check_amqp(q["amqp"])
     c, n = q["conservation"], q["counts"]
     assert set(n) == {"pending", "ready", "held", "processing", "parked", "dead", "succeeded", "discarded"}, q
     assert set(c) == {"accepted", "moved_in", "pending", "processing", "parked", "dead", "succeeded_total", "discarded_total",
@@ -184,6 +188,23 @@ def check_queue(q):
     assert q["parked_keys"] <= n["dead"], q
     check_paused(q["paused"])
     check_breaker(q["breaker"])
+
+
+def check_amqp(a):
+    """Of a queue object: what AMQP declared."""
+    if a is not None:
+        assert {"durable", "exclusive", "auto_delete", "type", "arguments", "policy", "effective", "discarded"} == set(a), a
+        assert a["type"] in ("classic", "quorum") and isinstance(a["arguments"], dict) and isinstance(a["effective"], dict), a
+        assert set(a["discarded"]) == {"expired", "max_length"}, a
+
+
+def check_properties(p):
+    """Of a message object: what AMQP knows of it."""
+    if p is not None:
+        assert {"exchange", "routing_key", "deaths"} <= set(p) <= {"exchange", "routing_key", "deaths"} | PROPERTIES, p
+        for d in p["deaths"]:
+            assert {"queue", "reason", "count", "first_at", "exchange", "routing_keys"} <= set(d), p
+            assert is_whole(d["count"]) and d["count"] > 0 and TIME.match(d["first_at"]), p
 
 
 def check_paused(p):

@@ -50,7 +50,7 @@ class StartFailed(Exception):
 
 
 class Server:
-    def __init__(self, data, *flags, test_clock=True, env=None, http="127.0.0.1:0", log=None):
+    def __init__(self, data, *flags, test_clock=True, env=None, http="127.0.0.1:0", amqp="off", log=None):
         self.data = pathlib.Path(data)
         self.log = log or self.data.parent / (self.data.name + ".log")  # stderr of all starts, one after the other
         self.flags = [str(f) for f in flags]
@@ -58,8 +58,9 @@ class Server:
         # Small segments, where the test does not care: a new directory's first one is written full of zeros.
         self.env = {"NIXIE_SEGMENT_BYTES": "32M", **(env or {})}
         self.http = http
+        self.amqp = amqp  # "off": servers that run side by side do not meet at its default port
         self.process = None
-        self.host = self.port = None
+        self.host = self.port = self.amqp_port = None
         self.starts = 0
 
     # -- life -------------------------------------------------------------------------------------------------------
@@ -68,6 +69,8 @@ class Server:
         args = [NIXIE, "serve", "--data", str(self.data)]
         if self.http is not None:
             args += ["--http", self.http]
+        if self.amqp is not None:
+            args += ["--amqp", self.amqp]
         if self.test_clock:
             args.append("--test-clock")
         return args + self.flags
@@ -92,8 +95,8 @@ class Server:
         pipe = self.process.stdout
         fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_NONBLOCK)
         deadline = time.monotonic() + timeout
-        address = None
-        while address is None:
+        addresses = {}
+        while not {"http", "amqp" if self.amqp not in (None, "off") else "http"} <= addresses.keys():
             left = deadline - time.monotonic()
             if left <= 0:
                 self.kill()
@@ -107,10 +110,13 @@ class Server:
                 raise StartFailed(code, self.stdout.decode(), self.stderr())
             self.stdout += chunk
             for line in self.stdout.decode().split("\n")[:-1]:
-                if line.startswith("listening http "):
-                    address = line[len("listening http "):]
-        host, _, port = address.rpartition(":")
+                words = line.split(" ")
+                if words[0] == "listening":
+                    addresses[words[1]] = words[2]
+        host, _, port = addresses["http"].rpartition(":")
         self.host, self.port = host.strip("[]"), int(port)
+        if "amqp" in addresses:
+            self.amqp_port = int(addresses["amqp"].rpartition(":")[2])
         fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) & ~os.O_NONBLOCK)
         threading.Thread(target=self._drain, args=(pipe,), daemon=True).start()
         return self

@@ -465,6 +465,9 @@ static void settle_one(struct run *r, struct model_message *x, const struct op_i
         x->next_at =
             now + (item->lease_ms ? item->lease_ms : r->m->queues[x->queue].policy.lease_ms);
         break;
+    case SETTLE_RETURN:
+    case SETTLE_REJECT:
+        assert(false && "not among the steps");
     }
     touch(x, now);
 }

@@ -99,7 +99,8 @@ static enum err do_replay(struct world *w, struct op *op, struct outcome *got) {
     const struct act act = model_act(op->who);
     if (world_replay_spoilt(w, op))
         return OK;
-    return engine_replay(w->engine, op->now, model_queue_name(op->queue), op->id, op->force, &act);
+    return engine_replay(w->engine, op->now, model_queue_name(op->queue), op->id, op->force, false,
+                         &act);
 }
 
 static enum err do_edit(struct world *w, struct op *op, struct outcome *got) {

@@ -12,6 +12,10 @@
 
 #define RIG_START INT64_C(1780000000000) /* 2026-05-28 20:26:40 */
 
+#ifndef RIG_SEGMENT_BYTES
+#define RIG_SEGMENT_BYTES (1024 * 1024)
+#endif
+
 struct rig {
     struct crash_io *disk;
     struct log *log;
@@ -21,7 +25,7 @@ struct rig {
 
 static inline void rig_open(struct rig *r) {
     const struct log_config config = {
-        .io = &crash_io_table, .io_ctx = r->disk, .segment_bytes = 1024 * 1024};
+        .io = &crash_io_table, .io_ctx = r->disk, .segment_bytes = RIG_SEGMENT_BYTES};
     struct log_findings findings;
     struct log_trouble trouble;
     r->engine = engine_new(1);
@@ -68,14 +72,14 @@ static inline void rig_end(struct rig *r) {
 }
 
 /* A message and what kills it; NULL is empty. */
-struct death {
+struct rig_death {
     const char *queue, *class, *error, *detail, *fingerprint, *worker, *version;
     const char *key, *headers, *payload;
     uint8_t priority;
     bool permanent;
 };
 
-static inline void rig_enqueue(struct rig *r, const struct death *d, size_t n) {
+static inline void rig_enqueue(struct rig *r, const struct rig_death *d, size_t n) {
     static struct message_new items[LIMIT_BATCH];
     static struct enqueued done[LIMIT_BATCH];
     for (size_t i = 0; i < n; i++)
@@ -91,7 +95,7 @@ static inline void rig_enqueue(struct rig *r, const struct death *d, size_t n) {
 }
 
 /* Claims n, which must be all that are ready there. */
-static inline void rig_claim(struct rig *r, const struct death *d, size_t n, uint64_t *ret_ids) {
+static inline void rig_claim(struct rig *r, const struct rig_death *d, size_t n, uint64_t *ret_ids) {
     const struct claim claim = {.count = n,
                                 .bytes_max = SIZE_MAX,
                                 .worker = span_str(d->worker),
@@ -101,7 +105,7 @@ static inline void rig_claim(struct rig *r, const struct death *d, size_t n, uin
     assert(e == OK && got == n);
 }
 
-static inline void rig_settle(struct rig *r, const struct death *d, enum settle_action action,
+static inline void rig_settle(struct rig *r, const struct rig_death *d, enum settle_action action,
                               const uint64_t *ids, size_t n) {
     static struct settle items[LIMIT_BATCH];
     static enum err results[LIMIT_BATCH];
@@ -122,7 +126,7 @@ static inline void rig_settle(struct rig *r, const struct death *d, enum settle_
 }
 
 /* n alike (at most LIMIT_BATCH), in a queue with nothing else to do. */
-static inline void rig_die(struct rig *r, const struct death *d, size_t n, uint64_t *ret_ids) {
+static inline void rig_die(struct rig *r, const struct rig_death *d, size_t n, uint64_t *ret_ids) {
     rig_enqueue(r, d, n);
     rig_claim(r, d, n, ret_ids);
     rig_settle(r, d, SETTLE_FAIL, ret_ids, n);
@@ -130,7 +134,7 @@ static inline void rig_die(struct rig *r, const struct death *d, size_t n, uint6
 
 static inline void rig_replay(struct rig *r, const char *queue, uint64_t id) {
     const struct act act = {.actor = span_str("ann")};
-    enum err e = engine_replay(r->engine, r->now, span_str(queue), id, true, &act);
+    enum err e = engine_replay(r->engine, r->now, span_str(queue), id, true, false, &act);
     assert(e == OK);
 }
 

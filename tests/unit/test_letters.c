@@ -14,7 +14,7 @@ static struct rng rng;
 
 /* What is known of each: an answer to every filter by itself. */
 struct fact {
-    struct death death;
+    struct rig_death death;
     char payload[64], error[64];
     int n; /* in the payload; -1: it is no JSON */
     uint64_t id, dead_seq, group_key;
@@ -41,7 +41,7 @@ static void invent(struct fact *f) {
              f->n, rng_below(&rng, 2) ? "a" : "a longer text");
     snprintf(f->error, sizeof f->error, rng_below(&rng, 2) ? "took %u ms" : "no customer %u",
              (unsigned)rng_below(&rng, 1000));
-    f->death = (struct death){
+    f->death = (struct rig_death){
         .queue = PICK("orders", "mails", "mails-slow"),
         .class = PICK("Timeout", "TimeoutOfPeer", "Refused", NULL),
         .error = f->error,
@@ -58,7 +58,7 @@ static void invent(struct fact *f) {
 
 /* Some are released a few times, sent again and die again. */
 static void live_and_die(struct fact *f) {
-    const struct death *d = &f->death;
+    const struct rig_death *d = &f->death;
     f->redrives = rng_below(&rng, 3) ? 0 : (unsigned)rng_below(&rng, 3);
     rig_enqueue(&rig, d, 1);
     for (unsigned life = 0; life <= f->redrives; life++) {
@@ -397,7 +397,7 @@ static void more_versions_than_a_group_holds(void) {
     char version[16];
     for (unsigned i = 0; i < GROUP_VERSIONS + 4; i++, rig.now++) {
         snprintf(version, sizeof version, "1.%u", i);
-        const struct death d = {
+        const struct rig_death d = {
             .queue = "q", .class = "Timeout", .version = version, .payload = "x"};
         rig_die(&rig, &d, 1, &ids[i]);
     }

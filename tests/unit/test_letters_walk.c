@@ -7,7 +7,7 @@ static struct rig rig;
 
 /* -- cursors and fences ------------------------------------------------------------------------------ */
 
-static const struct death plain = {
+static const struct rig_death plain = {
     .queue = "q", .class = "Timeout", .error = "took too long", .payload = "x", .permanent = true};
 
 /* Letters come and go between pages: whoever stays is seen once, in its place. */
@@ -15,7 +15,7 @@ static void cursors_keep_their_place(void) {
     for (int oldest_first = 0; oldest_first < 2; oldest_first++) {
         rig_begin(&rig);
         uint64_t ids[100], page_ids[10], seen[100], late;
-        struct death two[2] = {plain, plain};
+        struct rig_death two[2] = {plain, plain};
         two[1].class = "Refused";
         for (int i = 0; i < 100; i++, rig.now += i % 3)
             rig_die(&rig, &two[i % 2], 1, &ids[i]);
@@ -216,7 +216,7 @@ static void the_disk_has_bounds(void) {
     char *payload = malloc(bytes + 1);
     memset(payload, 'p', bytes);
     payload[bytes] = '\0';
-    struct death big = plain;
+    struct rig_death big = plain;
     big.queue = "big";
     big.payload = payload;
     for (int i = 0; i < 100; i++, rig.now++)

@@ -86,6 +86,7 @@ static struct message_image any_image(void) {
         .first_failed_at = any_time(),
         .is_alone = any_bool(),
         .in_company = any_bool(),
+        .is_unroutable = any_bool(),
         .is_ordered = any_bool(),
         .has_letter = any_bool(),
     };
@@ -108,9 +109,9 @@ static bool image_equal(const struct message_image *a, const struct message_imag
            a->updated_at == b->updated_at && a->next_at == b->next_at &&
            a->expires_at == b->expires_at && a->first_failed_at == b->first_failed_at &&
            a->is_alone == b->is_alone && a->in_company == b->in_company &&
-           a->is_ordered == b->is_ordered && a->order_key == b->order_key &&
-           a->order_rank == b->order_rank && a->has_letter == b->has_letter &&
-           letter_equal(&a->letter, &b->letter);
+           a->is_unroutable == b->is_unroutable && a->is_ordered == b->is_ordered &&
+           a->order_key == b->order_key && a->order_rank == b->order_rank &&
+           a->has_letter == b->has_letter && letter_equal(&a->letter, &b->letter);
 }
 
 static bool image_is_sane(const struct message_image *m) {
@@ -235,7 +236,7 @@ static enum err read_gone(struct span meta, struct span data) {
     enum err e = record_gone_get(meta, ids, &r);
     if (e == OK)
         CHECK(r.count > 0 && r.count <= RECORD_GONE_IDS && r.ids == ids && r.cause > 0 &&
-              r.cause <= GONE_PURGED && r.job_part <= JOB_PART_OPEN);
+              r.cause <= GONE_CLEARED && r.job_part <= JOB_PART_OPEN);
     return e;
 }
 
@@ -250,6 +251,9 @@ static void engine_round_trip(void) {
                                   .next_audit = any64(),
                                   .next_group = any32(),
                                   .next_job = any32(),
+                                  .next_exchange = any64(),
+                                  .next_binding = any64(),
+                                  .next_pattern = any32(),
                                   .deleted = any_ledger()};
         struct record_engine s;
         size_t n = record_engine_put(meta, &r);
@@ -257,10 +261,50 @@ static void engine_round_trip(void) {
         CHECK(s.next_id == r.next_id && s.next_queue == r.next_queue &&
               s.next_dead_seq == r.next_dead_seq && s.next_audit == r.next_audit &&
               s.next_group == r.next_group && s.next_job == r.next_job &&
-              ledger_equal(&s.deleted, &r.deleted));
+              s.next_exchange == r.next_exchange && s.next_binding == r.next_binding &&
+              s.next_pattern == r.next_pattern && ledger_equal(&s.deleted, &r.deleted));
         if (i < 10)
             cuts_are_corrupt(read_engine, span_of(meta, n), (struct span){0});
     }
+}
+
+static struct record_queue_amqp any_amqp(void) {
+    static uint8_t arguments[LIMIT_ARGUMENTS], dlx[255], dlrk[255];
+    return (struct record_queue_amqp){
+        .is_declared = any_bool(),
+        .durable = any_bool(),
+        .exclusive = any_bool(),
+        .auto_delete = any_bool(),
+        .type = (enum queue_type)rng_below(&rng, QUEUE_QUORUM + 1),
+        .settings = {.message_ttl_ms = any_time(),
+                     .expires_ms = any_time(),
+                     .max_length = any_time(),
+                     .max_length_bytes = any_time(),
+                     .delivery_limit = any_time(),
+                     .max_priority = any_time(),
+                     .overflow = (int)rng_below(&rng, LENGTH_REJECT_PUBLISH_DLX + 2) - 1,
+                     .single_active_consumer = any_bool(),
+                     .has_dlx = any_bool(),
+                     .has_dlrk = any_bool(),
+                     .dlx = any_span(dlx, sizeof dlx),
+                     .dlrk = any_span(dlrk, sizeof dlrk)},
+        .arguments = any_span(arguments, sizeof arguments),
+        .expired = any64(),
+        .max_length = any64(),
+    };
+}
+
+static bool amqp_equal(const struct record_queue_amqp *a, const struct record_queue_amqp *b) {
+    const struct queue_settings *s = &a->settings, *t = &b->settings;
+    return a->is_declared == b->is_declared && a->durable == b->durable &&
+           a->exclusive == b->exclusive && a->auto_delete == b->auto_delete && a->type == b->type &&
+           s->message_ttl_ms == t->message_ttl_ms && s->expires_ms == t->expires_ms &&
+           s->max_length == t->max_length && s->max_length_bytes == t->max_length_bytes &&
+           s->delivery_limit == t->delivery_limit && s->max_priority == t->max_priority &&
+           s->overflow == t->overflow && s->single_active_consumer == t->single_active_consumer &&
+           s->has_dlx == t->has_dlx && s->has_dlrk == t->has_dlrk && span_equal(s->dlx, t->dlx) &&
+           span_equal(s->dlrk, t->dlrk) && span_equal(a->arguments, b->arguments) &&
+           a->expired == b->expired && a->max_length == b->max_length;
 }
 
 static struct record_queue any_queue(void) {
@@ -294,6 +338,9 @@ static struct record_queue any_queue(void) {
     r.breaker_until = any_time();
     r.breaker_opened = any64();
     r.alone_claims = any64();
+    r.has_amqp = any_bool();
+    r.amqp =
+        r.has_amqp ? any_amqp() : (struct record_queue_amqp){.settings = queue_settings_none()};
     return r;
 }
 
@@ -313,7 +360,8 @@ static void queue_round_trip(void) {
             CHECK(policy_texts_equal(&r.texts, &s.texts) &&
                   span_equal(r.breaker_cause, s.breaker_cause) && r.breaker == s.breaker &&
                   r.breaker_at == s.breaker_at && r.breaker_until == s.breaker_until &&
-                  r.breaker_opened == s.breaker_opened && r.alone_claims == s.alone_claims);
+                  r.breaker_opened == s.breaker_opened && r.alone_claims == s.alone_claims &&
+                  r.has_amqp == s.has_amqp && amqp_equal(&r.amqp, &s.amqp));
         buf_release(&data);
         CHECK(e == (r.name.n ? OK : ERR_CORRUPT));
         if (e != OK)
@@ -336,6 +384,7 @@ static void queue_round_trip(void) {
 
 static struct record_message any_message(void) {
     static uint8_t origin[LIMIT_QUEUE_NAME], headers[LIMIT_HEADERS], key[255], payload[70000];
+    static uint8_t envelope[70000];
     struct record_message r = {
         .id = any_id(),
         .queue = any64(),
@@ -348,6 +397,7 @@ static struct record_message any_message(void) {
         .origin = any_span(origin, sizeof origin),
         .headers = any_span(headers, sizeof headers),
         .key = any_span(key, sizeof key),
+        .envelope = any_span(envelope, sizeof envelope),
         .payload = any_span(payload, sizeof payload),
     };
     if (r.how == MESSAGE_MOVED)
@@ -375,7 +425,8 @@ static void message_round_trip(void) {
               s.idempotency_hash.lo == r.idempotency_hash.lo &&
               s.idempotency_hash.hi == r.idempotency_hash.hi && s.parent_id == r.parent_id);
         CHECK(span_equal(s.origin, r.origin) && span_equal(s.headers, r.headers) &&
-              span_equal(s.key, r.key) && span_equal(s.payload, r.payload));
+              span_equal(s.key, r.key) && span_equal(s.payload, r.payload) &&
+              span_equal(s.envelope, r.envelope));
 
         /* Data left unread: the sizes are known all the same. */
         CHECK(record_message_get(span_of(meta, n), (struct span){NULL, data.n}, &s) == OK);

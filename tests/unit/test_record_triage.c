@@ -242,6 +242,7 @@ static struct record_job any_job(void) {
         .selecting = any_bool(),
         .sample_passed = any_bool(),
         .force = any_bool(),
+        .clear_deaths = any_bool(),
         .queue = any64(),
         .to = any64(),
         .fence = any64(),
@@ -285,7 +286,7 @@ static void job_round_trip(void) {
         CHECK(record_job_get(m, data, &s) == OK);
         CHECK(s.job == r.job && s.kind == r.kind && s.state == r.state &&
               s.selecting == r.selecting && s.sample_passed == r.sample_passed &&
-              s.force == r.force && s.queue == r.queue && s.to == r.to && s.fence == r.fence &&
+              s.force == r.force && s.clear_deaths == r.clear_deaths && s.queue == r.queue && s.to == r.to && s.fence == r.fence &&
               s.rate_milli == r.rate_milli && s.sample == r.sample &&
               s.stop_if_ppm == r.stop_if_ppm && s.why == r.why);
         CHECK(s.created_at == r.created_at && s.changed_at == r.changed_at &&

@@ -1,0 +1,161 @@
+#include "amqp/table.h"
+
+#include "amqp/be.h"
+#include "amqp/method.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* -- on the wire ----------------------------------------------------------------------------- */
+
+/* Bytes of a value of fixed size; 4 for those that begin with their length, and *ret_is_long; -1:
+ * no letter of ours. */
+static int letter_bytes(uint8_t letter, bool *ret_is_long) {
+    *ret_is_long = false;
+    switch (letter) {
+    case 'V':
+        return 0;
+    case 't':
+    case 'b':
+    case 'B':
+        return 1;
+    case 's': /* a number, as everybody but py-amqp reads it */
+    case 'u':
+    case 'U':
+        return 2;
+    case 'I':
+    case 'i':
+    case 'f':
+        return 4;
+    case 'D':
+        return 5;
+    case 'l':
+    case 'L':
+    case 'T':
+    case 'd':
+        return 8;
+    case 'S':
+    case 'x':
+    case 'F':
+    case 'A':
+        *ret_is_long = true;
+        return 4;
+    default:
+        return -1;
+    }
+}
+
+/* Takes n bytes off the front; false when they are not there. */
+static bool take(struct span *in, size_t n, struct span *ret) {
+    if (in->n < n)
+        return false;
+    *ret = span_of(in->p, n);
+    in->p += n;
+    in->n -= n;
+    return true;
+}
+
+static bool take_value(struct span *in, uint8_t *ret_letter, struct span *ret) {
+    struct span letter, head;
+    if (!take(in, 1, &letter))
+        return false;
+    bool is_long;
+    int n = letter_bytes(letter.p[0], &is_long);
+    struct span at = *in;
+    if (n < 0 || !take(&at, (size_t)n, &head))
+        return false;
+    *ret_letter = letter.p[0];
+    return take(in, (size_t)n + (is_long ? be_get32(head.p) : 0), ret);
+}
+
+/* Takes nothing when there is no whole one. */
+static bool take_item(struct span *in, bool has_key, struct table_item *ret) {
+    struct span at = *in, length;
+    ret->key = (struct span){0};
+    if (has_key && (!take(&at, 1, &length) || !take(&at, length.p[0], &ret->key)))
+        return false;
+    if (!take_value(&at, &ret->letter, &ret->value))
+        return false;
+    ret->whole = span_of(in->p, (size_t)(at.p - in->p));
+    *in = at;
+    return true;
+}
+
+static bool walk(struct span in, bool has_keys, unsigned depth) {
+    if (depth > TABLE_DEPTH_MAX)
+        return false;
+    while (in.n > 0) {
+        struct table_item item;
+        if (!take_item(&in, has_keys, &item))
+            return false;
+        if ((item.letter == 'F' || item.letter == 'A') &&
+            !walk(span_of(item.value.p + 4, item.value.n - 4), item.letter == 'F', depth + 1))
+            return false;
+    }
+    return true;
+}
+
+bool table_check(struct span wire, size_t *ret_bytes) {
+    struct span head, entries;
+    if (!take(&wire, 4, &head) || !take(&wire, be_get32(head.p), &entries))
+        return false;
+    if ((ret_bytes == NULL && wire.n > 0) || !walk(entries, true, 1))
+        return false;
+    if (ret_bytes != NULL)
+        *ret_bytes = 4 + entries.n;
+    return true;
+}
+
+bool table_next(struct span *rest, struct table_item *ret) {
+    return rest->n > 0 && take_item(rest, true, ret);
+}
+
+bool array_next(struct span *rest, struct table_item *ret) {
+    return rest->n > 0 && take_item(rest, false, ret);
+}
+
+static void normalise(uint8_t *wire, size_t n, bool has_keys) {
+    struct span rest = span_of(wire, n);
+    struct table_item item;
+    while (rest.n > 0 && take_item(&rest, has_keys, &item)) {
+        uint8_t *value = wire + (item.value.p - wire);
+        if (item.letter == 'L')
+            value[-1] = 'l';
+        else if (item.letter == 'U')
+            value[-1] = 's';
+        else if (item.letter == 'F' || item.letter == 'A')
+            normalise(value + 4, item.value.n - 4, item.letter == 'F');
+    }
+}
+
+void table_normalise(uint8_t *wire, size_t n) {
+    assert(n >= 4);
+    normalise(wire + 4, n - 4, true);
+}
+
+/* -- as librabbitmq's structs -------------------------------------------------------------------- */
+
+enum err table_read(struct method_pool *p, struct span wire, amqp_table_t *ret) {
+    if (!table_check(wire, NULL))
+        return ERR_INVALID;
+    uint8_t *copy = method_pool_alloc(p, wire.n);
+    memcpy(copy, wire.p, wire.n);
+    table_normalise(copy, wire.n);
+    size_t at = 0;
+    amqp_bytes_t in = {.len = wire.n, .bytes = copy};
+    return amqp_decode_table(in, method_pool_inner(p), ret, &at) == 0 ? OK : ERR_INVALID;
+}
+
+void table_write(const amqp_table_t *t, struct buf *out) {
+    enum { FIRST_BYTES = 512, MOST_BYTES = 64 * 1024 * 1024 };
+    int e = -1;
+    amqp_table_t table = *t;
+    for (size_t room = FIRST_BYTES; e != 0 && room <= MOST_BYTES; room *= 2) {
+        size_t at = 0;
+        amqp_bytes_t to = {.len = room, .bytes = buf_reserve(out, room)};
+        e = amqp_encode_table(to, &table, &at);
+        if (e == 0)
+            out->n += at;
+    }
+    assert(e == 0);
+}

@@ -1,0 +1,263 @@
+/* POST /definitions: RabbitMQ's definitions, taken in. */
+#include "http/definitions.h"
+#include "http/query.h"
+#include "http/view.h"
+
+#include "base/mem.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* -- names ----------------------------------------------------------------------------------- */
+
+/* Where it is, or where it would go. Two names of one hash would be one name: then the report of a
+ * dry run says less than is done. */
+static size_t place_of(const struct names *s, uint64_t hash) {
+    size_t i = hash & (s->cap - 1);
+    while (s->places[i] != 0 && s->places[i] != hash)
+        i = (i + 1) & (s->cap - 1);
+    return i;
+}
+
+static uint64_t hash_of(char kind, struct span name) {
+    return hash64(name, (uint64_t)(unsigned char)kind) | 1;
+}
+
+static void put(struct names *s, uint64_t hash) {
+    size_t i = place_of(s, hash);
+    s->n += s->places[i] == 0;
+    s->places[i] = hash;
+}
+
+void names_add(struct names *s, char kind, struct span name) {
+    if (s->n >= s->cap / 2) {
+        struct names grown = {.cap = s->cap > 0 ? s->cap * 2 : 64};
+        grown.places = mem_alloc(grown.cap * sizeof *grown.places);
+        for (size_t i = 0; i < s->cap; i++) {
+            if (s->places[i] != 0)
+                put(&grown, s->places[i]);
+        }
+        free(s->places);
+        *s = grown;
+    }
+    put(s, hash_of(kind, name));
+}
+
+bool names_have(const struct names *s, char kind, struct span name) {
+    return s->cap > 0 && s->places[place_of(s, hash_of(kind, name))] != 0;
+}
+
+/* -- the report ------------------------------------------------------------------------------ */
+
+void import_refuse(struct import *im, const char *kind, struct span name, const struct span *vhost,
+                   const char *format, ...) {
+    if (im->not_carried++ >= NOT_CARRIED_MAX)
+        return;
+    struct buf *text = &im->what;
+    buf_clear(text);
+    buf_printf(text, "%s '", kind);
+    buf_add_span(text, name);
+    buf_add_str(text, "'");
+    if (vhost != NULL) {
+        buf_add_str(text, " in vhost '");
+        buf_add_span(text, *vhost);
+        buf_add_str(text, "'");
+    }
+    json_begin(&im->w, '{');
+    view_text(&im->w, "what", buf_span(text));
+    char why[600];
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    assert(n >= 0);
+    view_text(&im->w, "why", span_cut_utf8(span_str(why), sizeof why - 4));
+    json_end(&im->w, '}');
+}
+
+static void put_section(struct json_writer *w, const char *name, const struct section *s) {
+    json_name(w, name);
+    json_begin(w, '{');
+    view_number(w, "made", s->made);
+    view_number(w, "changed", s->changed);
+    view_number(w, "there", s->there);
+    json_end(w, '}');
+}
+
+static void put_report(struct import *im) {
+    struct json_writer *w = &im->w;
+    json_end(w, ']');
+    view_number(w, "not_carried_count", im->not_carried);
+    put_section(w, "vhosts", &im->vhosts);
+    put_section(w, "exchanges", &im->exchanges);
+    put_section(w, "queues", &im->queues);
+    put_section(w, "bindings", &im->bindings);
+    put_section(w, "policies", &im->policies);
+    json_end(w, '}');
+}
+
+/* -- what is not carried --------------------------------------------------------------------- */
+
+static struct span text_of(const struct json *item, const char *name) {
+    const struct json *v = json_get(item, name);
+    return json_is(v, JSON_STRING) ? json_string(v) : span_of(NULL, 0);
+}
+
+static void refuse_user(struct import *im, const struct json *item) {
+    import_refuse(im, "user", text_of(item, "name"), NULL,
+                  "users come without passwords: nixie serve --amqp-user NAME:PASSWORD");
+    if (json_count(json_get(item, "limits")) > 0)
+        import_refuse(im, "limits of user", text_of(item, "name"), NULL,
+                      "there are no limits of connections or channels");
+}
+
+static void refuse_permission(struct import *im, const struct json *item) {
+    struct span all = span_str(".*"), vhost = import_vhost_of(im, item);
+    if (!span_equal(text_of(item, "configure"), all) || !span_equal(text_of(item, "write"), all) ||
+        !span_equal(text_of(item, "read"), all))
+        import_refuse(im, "permissions of user", text_of(item, "user"), &vhost,
+                      "every user may do everything");
+}
+
+static void refuse_topic_permission(struct import *im, const struct json *item) {
+    struct span vhost = import_vhost_of(im, item);
+    import_refuse(im, "topic permissions of user", text_of(item, "user"), &vhost,
+                  "every user may do everything");
+}
+
+static void refuse_parameter(struct import *im, const struct json *item) {
+    static const struct {
+        const char *component, *kind, *why;
+    } known[] = {
+        {"operator_policy", "operator policy", "there are no operator policies"},
+        {"shovel", "shovel", "there are no shovels; nixie redrive moves dead letters"},
+        {"federation-upstream", "federation upstream", "there is no federation"},
+        {"federation-upstream-set", "federation upstream set", "there is no federation"},
+        {"vhost-limits", "limits", "there are no limits of connections or queues"},
+    };
+    struct span vhost = import_vhost_of(im, item), component = text_of(item, "component");
+    const char *kind = "parameter", *why = "it is not known here";
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (span_equal_str(component, known[i].component)) {
+            kind = known[i].kind;
+            why = known[i].why;
+        }
+    }
+    import_refuse(im, kind, text_of(item, "name"), &vhost, "%s", why);
+}
+
+static void refuse_global_parameter(struct import *im, const struct json *item) {
+    static const char *const names[] = {"cluster_name", "internal_cluster_id", "cluster_tags"};
+    struct span name = text_of(item, "name");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (span_equal_str(name, names[i]))
+            return;
+    }
+    import_refuse(im, "global parameter", name, NULL, "it is not known here");
+}
+
+/* -- all of it ------------------------------------------------------------------------------- */
+
+/* In the order of the work: what an entry needs comes before it. */
+static const struct {
+    const char *name;
+    void (*import)(struct import *im, const struct json *item);
+} sections[] = {
+    {"vhosts", import_vhost},           {"users", refuse_user},
+    {"permissions", refuse_permission}, {"topic_permissions", refuse_topic_permission},
+    {"parameters", refuse_parameter},   {"global_parameters", refuse_global_parameter},
+    {"policies", import_policy},        {"exchanges", import_exchange},
+    {"queues", import_queue},           {"bindings", import_binding},
+};
+enum { SECTIONS = sizeof sections / sizeof sections[0] };
+
+static bool check_member(void *ctx, const char *name, const struct json *value) {
+    static const char *const others[] = {
+        "rabbit_version",     "rabbitmq_version", "rabbitmq_definition_format", "product_name",
+        "product_version",    "explanation",      "original_vhost_name",        "metadata",
+        "default_queue_type", "description"};
+    struct field_errors *errors = ctx;
+    for (size_t i = 0; i < SECTIONS; i++) {
+        if (strcmp(name, sections[i].name) != 0)
+            continue;
+        if (!json_is(value, JSON_ARRAY))
+            field_error_add(errors, "", name, "wrong_type", "must be an array");
+        for (size_t k = 0; k < json_count(value); k++) {
+            if (json_is(value, JSON_ARRAY) && !json_is(json_at(value, k), JSON_OBJECT))
+                field_error_add(errors, "", name, "wrong_type", "must hold objects");
+        }
+        return true;
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(name, others[i]) == 0)
+            return true;
+    }
+    field_error_add(errors, "", name, "unknown_field", "is no part of RabbitMQ's definitions");
+    return true;
+}
+
+static void import_all(struct import *im, const struct json *definitions) {
+    import_know_bindings(im);
+    json_begin(&im->w, '{');
+    json_name(&im->w, "dry_run");
+    json_put_bool(&im->w, im->is_dry);
+    json_name(&im->w, "not_carried");
+    json_begin(&im->w, '[');
+    for (size_t i = 0; i < SECTIONS; i++) {
+        const struct json *items = json_get(definitions, sections[i].name);
+        for (size_t k = 0; im->error == OK && k < json_count(items); k++)
+            sections[i].import(im, json_at(items, k));
+    }
+    put_report(im);
+}
+
+static void import_release(struct import *im) {
+    free(im->made.places);
+    free(im->known);
+    buf_release(&im->known_bytes);
+    buf_release(&im->source);
+    buf_release(&im->destination);
+    buf_release(&im->texts);
+    buf_release(&im->what);
+}
+
+static void run(struct call *c, const struct json *json) {
+    static const char *const names[] = {"vhost", "dry_run", "reason", NULL};
+    struct span values[3];
+    struct field_errors *errors = &c->http->errors;
+    query_read(c->request->query, names, values, &c->http->scratch, errors);
+    struct import im = {.call = c, .now = c->now, .vhost = span_str("/")};
+    struct span vhost = parameter_text(values[0], "vhost", LIMIT_QUEUE_NAME, errors);
+    if (vhost.p != NULL)
+        im.vhost = vhost;
+    im.is_dry = parameter_flag(values[1], "dry_run", errors);
+    im.act.reason = parameter_text(values[2], "reason", LIMIT_AUDIT_REASON, errors);
+    if (!json_is(json, JSON_OBJECT))
+        field_error_add(errors, "", "body", "wrong_type", "must be an object");
+    else
+        (void)json_each(json, check_member, errors);
+    if (!call_actor(c, &im.act.actor) || !call_is_valid(c))
+        return;
+    im.engine = call_engine(c);
+    buf_init(&im.known_bytes, SIZE_MAX);
+    buf_init(&im.source, LIMIT_QUEUE_NAME);
+    buf_init(&im.destination, LIMIT_QUEUE_NAME);
+    buf_init(&im.texts, SIZE_MAX);
+    buf_init(&im.what, SIZE_MAX);
+    json_writer_init(&im.w, c->reply.body);
+    import_all(&im, json);
+    import_release(&im);
+    if (im.error != OK)
+        reply_error(&c->reply, im.error);
+}
+
+void handle_definitions_post(struct call *c) {
+    struct json *json;
+    if (!call_body(c, true, &json))
+        return;
+    run(c, json);
+    json_free(json);
+}
