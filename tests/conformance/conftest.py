@@ -60,6 +60,8 @@ def broker(tmp_path_factory):
     b = brokers.make(tmp_path_factory.mktemp("broker") / PEER)
     b.start()
     yield b
+    if b.is_running():
+        b.check_conservation()
     b.stop()
 
 

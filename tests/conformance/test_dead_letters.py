@@ -694,6 +694,38 @@ def test_55_time_to_live_starts_anew_in_the_target(amqp, name):
     assert [(d["queue"], d.get("original-expiration")) for d in message.deaths] == [(target, None), (source, "100")]
 
 
+def test_60_a_dead_letter_goes_behind_what_was_there_before(amqp, pair):
+    pair.publish("older")
+    amqp.publish(pair.dead, "younger")
+    reject_one(amqp, pair.source)
+    amqp.await_count(pair.dead, 2)
+    pair.moved("younger", "older")
+
+
+def test_61_rejected_into_its_own_queue_goes_to_the_end(amqp, name, kind):
+    source = amqp.queue(name("source"), kind, dead_letter_exchange="")
+    amqp.publish(source, "1", "2", "3")
+    reject_one(amqp, source)
+    amqp.await_count(source, 3)
+    assert amqp.bodies(source, 3) == ["2", "3", "1"]
+
+
+@pytest.mark.only("nixie")
+def test_62_what_could_not_be_routed_is_told_and_can_be_sent_again(broker, amqp, name, kind):
+    source = amqp.queue(name("source"), kind, dead_letter_exchange=name("nowhere"))
+    exchange = amqp.exchange(name("exchange"), "topic")
+    amqp.bind(source, exchange, "k.*")
+    amqp.publish("k.1", "1", exchange=exchange, headers={"mine": [1]}, message_id="m")
+    reject_one(amqp, source)
+    letter, = until(lambda: broker.letters(source))
+    assert letter["reason"] == "rejected" and letter["death"]["unroutable"] is True
+    broker.request("POST", f"/queues/{source}/messages/{letter['id']}/replay")
+    again, = amqp.take(source)
+    assert (again.method.exchange, again.method.routing_key, again.headers, again.properties.message_id) == (
+        exchange, "k.1", {"mine": [1]}, "m")
+    assert not again.method.redelivered and broker.letters(source) == []
+
+
 @pytest.mark.parametrize("arguments", [
     {"dead_letter_exchange": 1}, {"dead_letter_exchange": "", "dead_letter_routing_key": 1}, {"dead_letter_routing_key": "q"},
     {"message_ttl": -1}, {"message_ttl": "1"}, {"expires": 0}, {"max_length": -1}, {"max_length_bytes": "x"}, {"overflow": "oops"},

@@ -55,6 +55,14 @@ class NixieBroker(Server):
     def counts(self, queue):
         return self.request("GET", f"/queues/{urllib.parse.quote(queue, safe='')}")
 
+    def check_conservation(self):
+        """Whatever clients did: no queue may have lost or made a message."""
+        after = ""
+        while queues := self.request("GET", f"/queues?limit=1000{after}")["queues"]:
+            for queue in queues:
+                assert queue["conservation"]["holds"], queue
+            after = "&after=" + urllib.parse.quote(queues[-1]["queue"], safe="")
+
     def set_policy(self, name, pattern, definition, priority=0, apply_to="queues"):
         self.request("PUT", f"/policies/{name}",
                      {"pattern": pattern, "definition": definition, "priority": priority, "apply-to": apply_to})
@@ -65,6 +73,9 @@ class NixieBroker(Server):
 
 class RabbitBroker(RabbitMQ):
     name = "rabbitmq"
+
+    def check_conservation(self):
+        """It does not count."""
 
     def set_policy(self, name, pattern, definition, priority=0, apply_to="queues"):
         self.ctl("set_policy", "--priority", str(priority), "--apply-to", apply_to, name, pattern, json.dumps(definition))
