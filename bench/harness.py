@@ -189,12 +189,14 @@ class Redis(Server):
         self.load("cycle", 16, 2000)
 
 
-def load(server, command, mode, connections, messages, batch=None, seconds=None, size=PAYLOAD_BYTES):
+def load(server, command, mode, connections, messages, batch=None, seconds=None, size=PAYLOAD_BYTES, keys=None, first_key=None):
     """Runs the load generator; what it reports, and the server's share of the processors meanwhile."""
     command = [*command, "--mode", mode, "--connections", str(connections), "--size", str(size), "-o", "json"]
     command += ["--for", str(seconds)] if seconds else ["--messages", str(messages)]
     if batch:
         command += ["--batch", str(batch)]
+    if keys:
+        command += ["--keys", str(keys), "--first-key", str(first_key or 0)]
     cpu, io = server.cpu_seconds(), server.io()
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:

@@ -29,7 +29,7 @@ struct settings {
     const char *queue;
     const char *mode_name;
     const struct mode *mode;
-    int64_t connections, messages, seconds, size, batch;
+    int64_t connections, messages, seconds, size, batch, keys, first_key;
     bool is_combined;
     char *host, *port; /* owned */
 };
@@ -125,6 +125,18 @@ static int parse(struct cli *cli, struct settings *s, int argc, char **argv) {
          .min = 1,
          .max = LIMIT_BATCH,
          .help = "messages a request in the batch modes (default 100)"},
+        {.name = "keys",
+         .value = "N",
+         .number = &s->keys,
+         .min = 1,
+         .max = UINT32_MAX,
+         .help = "give messages N ordering keys, round and round (default none)"},
+        {.name = "first-key",
+         .value = "N",
+         .number = &s->first_key,
+         .min = 0,
+         .max = UINT32_MAX,
+         .help = "the number of the first of them (default 0)"},
         {.name = "combined",
          .flag = &s->is_combined,
          .help = "batch-cycle: settle and claim the next in one request"},
@@ -187,6 +199,8 @@ static int run(const struct cli *cli, const struct settings *s) {
         .connections = (unsigned)s->connections,
         .batch = (unsigned)s->batch,
         .payload_bytes = (size_t)s->size,
+        .keys = (uint32_t)s->keys,
+        .first_key = (uint32_t)s->first_key,
     };
     const bool has_progress = !cli->quiet && isatty(STDERR_FILENO) != 0;
     struct load_options options = {

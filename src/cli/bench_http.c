@@ -11,13 +11,15 @@
 #include <strings.h>
 
 #define REQUEST_MAX ((size_t)LIMIT_BATCH * (LIMIT_PAYLOAD_MOST + 64))
+#define KEY_DIGITS 10
 
 enum step { STEP_ENQUEUE, STEP_CLAIM, STEP_SETTLE };
 
 struct http_conn {
-    struct buf body;   /* of the settle request, while it is put together */
-    struct buf settle; /* that request */
-    unsigned held;     /* messages claimed and not settled */
+    struct buf enqueue; /* of its own where messages have keys */
+    struct buf body;    /* of the settle request, while it is put together */
+    struct buf settle;  /* that request */
+    unsigned held;      /* messages claimed and not settled */
 };
 
 struct bench_http {
@@ -27,6 +29,9 @@ struct bench_http {
     char *common_head; /* header lines of every request, up to the value of Content-Length */
     char *queue_path;  /* "POST /queues/NAME" */
     struct buf enqueue, claim;
+    uint32_t keys, first_key, next_key; /* keys 0: none */
+    size_t first_key_at, key_stride;    /* in an enqueue: where the digits of the first are, and how
+                                           far the next ones are from one another */
     struct http_conn *conns;
     char first_failure[400];
 };
@@ -176,11 +181,26 @@ static enum step step_of(const struct bench_http *http, unsigned step) {
     return step == 1 && !http->is_combined ? STEP_CLAIM : STEP_SETTLE;
 }
 
+/* The connection's enqueue, with the keys that are next. */
+static struct span keyed_enqueue(struct bench_http *http, struct http_conn *c) {
+    if (c->enqueue.n == 0)
+        buf_add_span(&c->enqueue, buf_span(&http->enqueue));
+    for (unsigned i = 0; i < http->batch; i++) {
+        uint64_t key = (uint64_t)http->first_key + http->next_key;
+        http->next_key = (http->next_key + 1) % http->keys;
+        uint8_t *digits = c->enqueue.p + http->first_key_at + i * http->key_stride;
+        for (int d = KEY_DIGITS - 1; d >= 0; d--, key /= 10)
+            digits[d] = (uint8_t)('0' + key % 10);
+    }
+    return buf_span(&c->enqueue);
+}
+
 static struct span http_request(void *ctx, unsigned connection, unsigned step) {
     struct bench_http *http = ctx;
     switch (step_of(http, step)) {
     case STEP_ENQUEUE:
-        return buf_span(&http->enqueue);
+        return http->keys > 0 ? keyed_enqueue(http, &http->conns[connection])
+                              : buf_span(&http->enqueue);
     case STEP_CLAIM:
         return buf_span(&http->claim);
     case STEP_SETTLE:
@@ -283,6 +303,14 @@ static void make_heads(struct bench_http *http, const struct bench_http_options 
     http->common_head = buf_to_text(&head);
 }
 
+static void add_message(struct buf *body, struct span payload, bool has_key) {
+    buf_add_str(body, "{\"payload\":\"");
+    buf_add_span(body, payload);
+    if (has_key)
+        buf_printf(body, "\",\"key\":\"%0*d", KEY_DIGITS, 0);
+    buf_add_str(body, "\"}");
+}
+
 static void make_enqueue(struct bench_http *http, size_t payload_bytes) {
     char *payload = mem_alloc(payload_bytes + 1);
     load_fill(payload, payload_bytes);
@@ -291,14 +319,18 @@ static void make_enqueue(struct bench_http *http, size_t payload_bytes) {
     if (http->is_array)
         buf_add_byte(&body, '[');
     for (unsigned i = 0; i < http->batch; i++) {
-        buf_add_str(&body, i > 0 ? ",{\"payload\":\"" : "{\"payload\":\"");
-        buf_add(&body, payload, payload_bytes);
-        buf_add_str(&body, "\"}");
+        if (i > 0)
+            buf_add_byte(&body, ',');
+        size_t begin = body.n;
+        add_message(&body, span_of(payload, payload_bytes), http->keys > 0);
+        http->key_stride = body.n - begin + 1;
     }
     if (http->is_array)
         buf_add_byte(&body, ']');
     buf_init(&http->enqueue, REQUEST_MAX);
     add_request(http, &http->enqueue, "/messages", buf_span(&body));
+    size_t first_end = http->enqueue.n - body.n + (http->is_array ? 1 : 0) + http->key_stride - 1;
+    http->first_key_at = first_end - sizeof "\"}" + 1 - KEY_DIGITS;
     buf_release(&body);
     free(payload);
 }
@@ -320,12 +352,15 @@ struct bench_http *bench_http_new(const struct bench_http_options *o) {
     http->is_combined = o->is_combined;
     http->batch = o->batch;
     http->connections = o->connections;
+    http->keys = o->keys;
+    http->first_key = o->first_key;
     make_heads(http, o);
     make_enqueue(http, o->payload_bytes);
     make_claim(http);
 
     http->conns = mem_alloc(o->connections * sizeof *http->conns);
     for (unsigned i = 0; i < o->connections; i++) {
+        buf_init(&http->conns[i].enqueue, REQUEST_MAX);
         buf_init(&http->conns[i].body, REQUEST_MAX);
         buf_init(&http->conns[i].settle, REQUEST_MAX);
         settle_begin(&http->conns[i]);
@@ -349,6 +384,7 @@ void bench_http_free(struct bench_http *http) {
     if (http == NULL)
         return;
     for (unsigned i = 0; i < http->connections; i++) {
+        buf_release(&http->conns[i].enqueue);
         buf_release(&http->conns[i].body);
         buf_release(&http->conns[i].settle);
     }

@@ -17,6 +17,8 @@ struct bench_http_options {
     unsigned connections;
     unsigned batch; /* messages a request, 1..LIMIT_BATCH */
     size_t payload_bytes;
+    /* Ordering keys: first_key, and on to `keys` of them, round and round; 0 = messages have none. */
+    uint32_t keys, first_key;
 };
 
 struct bench_http;

@@ -381,7 +381,9 @@ static const struct command commands[] = {
         .name = "dump",
         .summary = "Write the policies of queues as a file for nixie apply",
         .usage = "[QUEUE... | --rabbitmq] [options]",
-        .help = "It is YAML, whatever the output format. The secrets of alerts are in it.\n",
+        .help = "It is YAML, whatever the output format. The secrets of alerts are not in it: *** "
+                "stands for each, and in\n"
+                "nixie apply for the secret that the queue has already.\n",
         .examples = "  nixie dump > queues.yaml\n"
                     "  nixie dump emails\n"
                     "  nixie dump --rabbitmq > definitions.json\n",

@@ -8,6 +8,7 @@
 #include "cli/text.h"
 
 #include "base/mem.h"
+#include "model/alert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,21 +139,53 @@ static void print_page(const struct json *item) {
     buf_release(&line);
 }
 
-/* The policy as the server would show it. */
+/* The policy as the server would show it: without the secrets of alerts. */
 static struct json *policy_json(const struct policy *p, const struct policy_texts *t) {
-    struct buf text;
+    struct buf text, alerts;
     struct json_writer w;
     struct json_error error;
+    struct policy_texts shown = *t;
     buf_init(&text, TEXT_BYTES_MAX);
+    buf_init(&alerts, TEXT_BYTES_MAX);
+    alerts_mask(t->alerts, &alerts);
+    shown.alerts = buf_span(&alerts);
     json_writer_init(&w, &text);
-    policy_to_json(p, t, &w);
+    policy_to_json(p, &shown, &w);
     struct json *v = json_parse(buf_span(&text), &error);
+    buf_release(&alerts);
     buf_release(&text);
     return v;
 }
 
-/* Compares and shows; `present` is NULL when the queue is not there. */
-static enum stand show(struct apply *a, const struct policy_entry *e, const struct json *present) {
+/* A secret in the file may be another than the one on the server, which does not show it. */
+static bool has_secret(const struct policy_texts *t) {
+    struct json_error error;
+    struct json *alerts = t->alerts.n > 0 ? json_parse(t->alerts, &error) : NULL;
+    bool has = false;
+    for (size_t i = 0; i < json_count(alerts) && !has; i++) {
+        struct span secret = call_text(json_at(alerts, i), "secret");
+        has = secret.n > 0 && !span_equal_str(secret, ALERT_SECRET_MASK);
+    }
+    json_free(alerts);
+    return has;
+}
+
+static void put_secret_difference(struct comparison *c) {
+    json_begin(c->w, '{');
+    json_name(c->w, "member");
+    json_put_str(c->w, "alerts.secret");
+    json_name(c->w, "old");
+    json_put_str(c->w, ALERT_SECRET_MASK);
+    json_name(c->w, "new");
+    json_put_str(c->w, "another");
+    json_end(c->w, '}');
+    c->differences++;
+}
+
+/* Compares and shows; `present` is NULL when the queue is not there. other_secrets: all the same, a
+ * put would change the policy. */
+static enum stand show(struct apply *a, const struct policy_entry *e, const struct json *present,
+                       bool other_secrets) {
     const struct policy defaults = policy_default();
     const struct policy_texts no_texts = {0};
     struct json *fallback = policy_json(&defaults, &no_texts);
@@ -174,6 +207,8 @@ static enum stand show(struct apply *a, const struct policy_entry *e, const stru
                            .is_new = present == NULL,
                            .w = &w};
     compare(&c);
+    if (other_secrets && c.differences == 0)
+        put_secret_difference(&c);
     json_end(&w, ']');
     json_end(&w, '}');
     enum stand stand = present == NULL ? STAND_NEW : c.differences == 0 ? STAND_SAME : STAND_OTHER;
@@ -191,6 +226,31 @@ static enum stand show(struct apply *a, const struct policy_entry *e, const stru
     return stand;
 }
 
+/* -- asking the server ----------------------------------------------------------------------- */
+
+static void put(struct apply *a, struct call *r, const struct policy_entry *e, bool is_dry_run) {
+    struct json_writer w;
+    call_begin_queue(r, e->queue);
+    if (a->reason != NULL)
+        call_query(r, "reason", a->reason);
+    if (is_dry_run)
+        call_query(r, "dry_run", "true");
+    json_writer_init(&w, &r->body);
+    policy_to_json(&e->policy, &e->texts, &w);
+    call_run(r, "PUT", 0);
+}
+
+/* Where only the server can tell: whether a put would change anything. A put that would fail is left
+ * to fail when it is done. */
+static bool would_change(struct apply *a, const struct policy_entry *e) {
+    struct call r;
+    call_init(&r, a->cli);
+    put(a, &r, e, true);
+    bool does = call_is_success(&r) && span_equal_str(call_text(r.reply, "action"), "change");
+    call_release(&r);
+    return does;
+}
+
 static int compare_all(struct apply *a) {
     struct call *r = &a->call;
     for (size_t i = 0; i < a->file.count; i++) {
@@ -200,8 +260,9 @@ static int compare_all(struct apply *a) {
         int code = r->status == 404 ? -1 : call_check(r, e->queue);
         if (code >= 0)
             return code;
-        const struct json *policy = json_get(r->reply, "policy");
-        a->stands[i] = show(a, e, r->status == 404 ? NULL : policy);
+        bool is_there = r->status != 404;
+        bool other_secrets = is_there && has_secret(&e->texts) && would_change(a, e);
+        a->stands[i] = show(a, e, is_there ? json_get(r->reply, "policy") : NULL, other_secrets);
         a->created += a->stands[i] == STAND_NEW;
         a->changed += a->stands[i] == STAND_OTHER;
     }
@@ -209,16 +270,6 @@ static int compare_all(struct apply *a) {
 }
 
 /* -- doing it -------------------------------------------------------------------------------- */
-
-static void put(struct apply *a, const struct policy_entry *e) {
-    struct json_writer w;
-    call_begin_queue(&a->call, e->queue);
-    if (a->reason != NULL)
-        call_query(&a->call, "reason", a->reason);
-    json_writer_init(&w, &a->call.body);
-    policy_to_json(&e->policy, &e->texts, &w);
-    call_run(&a->call, "PUT", 0);
-}
 
 /* One pass over what is left; *ret_done of them went through. What is in conflict may fit once
  * others are done: a target that must allow it first, a circle that is turned round. So it is said
@@ -229,7 +280,7 @@ static int pass(struct apply *a, bool is_last, size_t *ret_done) {
     for (size_t i = 0; i < a->file.count; i++) {
         if (a->stands[i] == STAND_SAME)
             continue;
-        put(a, &a->file.entries[i]);
+        put(a, &a->call, &a->file.entries[i], false);
         if (call_is_success(&a->call)) {
             a->stands[i] = STAND_SAME;
             ++*ret_done;

@@ -90,13 +90,6 @@ void job_add_skips(const struct json *job, struct buf *out) {
     buf_release(&skips);
 }
 
-void job_add_duration(int64_t seconds, struct buf *out) {
-    if (seconds < 60)
-        buf_printf(out, "%llds", seconds > 0 ? (long long)seconds : 0LL);
-    else
-        text_add_duration(seconds * 1000, out);
-}
-
 /* -- the end --------------------------------------------------------------------------------- */
 
 int job_exit_code(const struct json *job) {

@@ -19,8 +19,6 @@ bool job_is_over(const struct json *job);
 void job_add_counts(const struct json *job, struct buf *out);
 /* Appends "2 at their redrive limit, 1 edited"; nothing when none is skipped. */
 void job_add_skips(const struct json *job, struct buf *out);
-/* As text_add_duration, but no finer than a second: it is a guess. */
-void job_add_duration(int64_t seconds, struct buf *out);
 
 /* CLI_DONE when all that was selected succeeded (or was discarded), CLI_PARTLY when not,
  * CLI_NOT_FOUND when nothing was selected. */

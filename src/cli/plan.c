@@ -94,7 +94,7 @@ static void add_rate_row(const struct json *plan, struct buf *out) {
     buf_printf(out, "%g a second", json_number(rate));
     if (seconds < 1e9 && !is_incomplete(plan)) {
         buf_add_str(out, ", in about ");
-        job_add_duration((int64_t)(seconds + 0.5), out);
+        text_add_duration(1000 * (int64_t)(seconds + 0.5), out);
     }
     buf_add_byte(out, '\n');
 }

@@ -154,7 +154,7 @@ static void add_pace(const struct progress *p, const struct json *job, struct bu
         rate = json_number(limit);
     if (rate > 0 && left / rate < 1e9) {
         buf_add_str(out, " | ETA ");
-        job_add_duration((int64_t)(left / rate + 0.5), out);
+        text_add_duration(1000 * (int64_t)(left / rate + 0.5), out);
     }
 }
 

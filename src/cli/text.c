@@ -181,7 +181,9 @@ void text_add_counted(uint64_t v, const char *one, const char *many, struct buf 
 
 void text_add_duration(int64_t ms, struct buf *out) {
     long long s = (long long)(ms / 1000);
-    if (ms < 1000)
+    if (ms % 1000 == 0 && s < 60)
+        buf_printf(out, "%llds", s);
+    else if (ms < 1000)
         buf_printf(out, "%lldms", (long long)ms);
     else if (s < 60)
         buf_printf(out, "%lld.%llds", s, (long long)(ms % 1000 / 100));

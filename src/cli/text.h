@@ -39,7 +39,7 @@ void text_add_grouped(uint64_t v, struct buf *out);
 /* Appends "1 letter" or "12,345 letters". */
 void text_add_counted(uint64_t v, const char *one, const char *many, struct buf *out);
 
-/* Appends a duration of at least 0 in two units at most: 350ms, 2.0s, 5m02s, 3h12m, 12d04h. */
+/* Appends a duration of at least 0 in two units at most: 350ms, 2.5s, 12s, 5m02s, 3h12m, 12d04h. */
 void text_add_duration(int64_t ms, struct buf *out);
 
 /* "12", "12s", "5m", "2h" or "1d" in seconds; ERR_INVALID for anything else or outside min..max.

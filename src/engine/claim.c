@@ -123,6 +123,7 @@ enum err engine_claim(struct engine *e, int64_t now, struct span queue, const st
         bytes += s->payload_bytes;
         bool is_retry = slot_extra(&e->st, s)->retry_count > 0;
         hand_out(e, s, now, lease_ms, claim, in_company);
+        claim_note(&e->st, q, s);
         budget_note(q, now, is_retry);
         breaker_probe_sent(q);
         ret_ids[n++] = s->id;

@@ -51,7 +51,8 @@ static void set_dead(const struct engine *e, struct message_image *m, int64_t no
 static void emit_death(struct engine *e, struct record_state *r, uint32_t slot, int64_t now,
                        const struct failure_facts *facts) {
     const struct slot *s = slot_at(&e->st, slot);
-    const struct queue *q = queue_at(&e->st, s->queue);
+    struct queue *q = queue_at(&e->st, s->queue);
+    end_note(q, false, r->image.deliveries);
     struct target target;
     target_begin(&target);
     target_find(e, q, s, now, facts->reason, &target);
@@ -242,6 +243,8 @@ void fail_message(struct engine *e, struct slot *s, int64_t now, const struct fa
         die_of_failure(e, &r, i, now, v.reason);
     else
         back(e, &r, now, delay_of(e, &v, r.image.retry_count ? r.image.retry_count : 1));
+    if (v.what == RETRIES)
+        failing_note(&e->st, q, s->id, r.image.first_failed_at);
     if (v.is_seen && (was_closed || q->breaker == BREAKER_HALF_OPEN))
         breaker_note(e, q, now, false, f->error_class);
     else

@@ -174,6 +174,22 @@ enum err engine_queue_pause(struct engine *e, int64_t now, struct span queue, bo
 enum err engine_queue_delete(struct engine *e, int64_t now, struct span queue, bool discard,
                              const struct act *act) MUST_CHECK;
 
+/* What is counted since the start of the engine and is not durable: for metrics. */
+#define DELIVERY_BUCKETS 7
+struct deliveries_at_end {
+    uint64_t count[DELIVERY_BUCKETS]; /* by delivery_bucket_most; the last: more than all of them */
+    uint64_t deliveries;              /* of all of them together */
+};
+/* The most deliveries of a message in this bucket (not the last). */
+uint32_t delivery_bucket_most(unsigned number);
+struct queue_tally {
+    uint64_t claims;         /* messages handed out; of them: */
+    uint64_t redeliveries;   /* that were handed out before, for whatever reason they came back */
+    uint64_t retries;        /* that had failed before, since they were last sent again */
+    uint64_t redriven_again; /* letters sent again that had been sent again before */
+    struct deliveries_at_end succeeded, died;
+};
+
 struct queue_view {
     struct span name;
     int64_t created_at;
@@ -205,6 +221,12 @@ struct queue_view {
     int64_t breaker_at, breaker_until; /* in this state since; open: half open from */
     uint64_t breaker_opened;
     struct span breaker_cause;
+    /* NULL: nothing was counted; good as long as the queue is, and nothing happens */
+    const struct queue_tally *tally;
+    /* First failure of the message that has been failing for longest and is not over yet, as far as
+     * that is known: of those that failed or were handed out again since the last one that was known
+     * ended. 0 = none. Not in a brief view. */
+    int64_t failing_since;
     const uint64_t *durations; /* of attempts since the start: [n] took up to 2^n ms; 32, or NULL */
 };
 

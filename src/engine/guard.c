@@ -11,10 +11,25 @@
 #define OPEN_MS_DEFAULT 30000
 #define PROBES_BETWEEN 8 /* others that go before a failed one is the probe again */
 
+/* What is allocated where a queue's guard points: what is counted lies behind it. */
+struct guard_and_tally {
+    struct guard guard;
+    struct queue_tally tally;
+    /* The message that has been failing for longest, as far as that is known; it may have ended. */
+    uint64_t failing;
+    int64_t failing_since;
+};
+
+static struct guard_and_tally *both_of(struct queue *q) {
+    if (!q->guard) {
+        struct guard_and_tally *both = mem_alloc(sizeof *both);
+        q->guard = &both->guard;
+    }
+    return (struct guard_and_tally *)q->guard;
+}
+
 static struct guard *guard_of(struct queue *q) {
-    if (!q->guard)
-        q->guard = mem_alloc(sizeof *q->guard);
-    return q->guard;
+    return &both_of(q)->guard;
 }
 
 /* The place in a ring of time for `now`, cleared when it last stood for another time. */
@@ -170,6 +185,65 @@ void budget_note(struct queue *q, int64_t now, bool is_retry) {
     unsigned i = bucket(now, BUDGET_WINDOW_MS, g->claim_at, g->claims, g->retries);
     g->claims[i]++;
     g->retries[i] += is_retry;
+}
+
+/* -- counting -------------------------------------------------------------------------------- */
+
+static const uint32_t buckets_most[DELIVERY_BUCKETS - 1] = {1, 2, 3, 5, 10, 20};
+
+uint32_t delivery_bucket_most(unsigned number) {
+    assert(number < DELIVERY_BUCKETS - 1);
+    return buckets_most[number];
+}
+
+const struct queue_tally *tally_of(const struct queue *q) {
+    return q->guard ? &((const struct guard_and_tally *)q->guard)->tally : NULL;
+}
+
+void claim_note(const struct engine_state *st, struct queue *q, const struct slot *s) {
+    const struct extra *x = slot_extra(st, s);
+    struct queue_tally *t = &both_of(q)->tally;
+    t->claims++;
+    t->redeliveries += s->deliveries > 1;
+    if (x->retry_count == 0)
+        return;
+    t->retries++;
+    failing_note(st, q, s->id, x->first_failed_at);
+}
+
+void end_note(struct queue *q, bool is_good, uint32_t deliveries) {
+    struct queue_tally *t = &both_of(q)->tally;
+    struct deliveries_at_end *d = is_good ? &t->succeeded : &t->died;
+    unsigned n = 0;
+    while (n < DELIVERY_BUCKETS - 1 && buckets_most[n] < deliveries)
+        n++;
+    d->count[n]++;
+    d->deliveries += deliveries;
+}
+
+void redrive_note(struct queue *q, uint32_t redrive_count) {
+    both_of(q)->tally.redriven_again += redrive_count > 1;
+}
+
+int64_t failing_since(const struct engine_state *st, const struct queue *q) {
+    const struct guard_and_tally *both = (const struct guard_and_tally *)q->guard;
+    uint32_t i = both && both->failing ? slot_find(st, both->failing) : 0;
+    const struct slot *s = i ? slot_at(st, i) : NULL;
+    bool is_over = !s || s->queue != q->place || slot_extra(st, s)->retry_count == 0 ||
+                   (s->state != STATE_PENDING && s->state != STATE_PROCESSING);
+    return is_over ? 0 : both->failing_since;
+}
+
+/* The oldest of all would need an order over all that failed. One is remembered: what failed before
+ * it takes its place when it comes by, and each comes by within its backoff. */
+void failing_note(const struct engine_state *st, struct queue *q, uint64_t id,
+                  int64_t first_failed_at) {
+    struct guard_and_tally *both = both_of(q);
+    int64_t since = failing_since(st, q);
+    if (since && since <= first_failed_at)
+        return;
+    both->failing = id;
+    both->failing_since = first_failed_at;
 }
 
 void duration_note(struct queue *q, int64_t ms) {

@@ -27,5 +27,20 @@ int64_t breaker_probe_pause_ms(const struct queue *q);
 bool budget_is_spent(const struct queue *q, int64_t now);
 void budget_note(struct queue *q, int64_t now, bool is_retry);
 
+/* -- what is counted (struct queue_tally) ------------------------------------------------------ */
+
+/* A message was just handed out. */
+void claim_note(const struct engine_state *st, struct queue *q, const struct slot *s);
+/* It failed and is tried again. */
+void failing_note(const struct engine_state *st, struct queue *q, uint64_t id,
+                  int64_t first_failed_at);
+/* It succeeded, or died. */
+void end_note(struct queue *q, bool is_good, uint32_t deliveries);
+/* A dead letter is sent again, for the redrive_count-th time. */
+void redrive_note(struct queue *q, uint32_t redrive_count);
+
+const struct queue_tally *tally_of(const struct queue *q); /* NULL: nothing was counted */
+int64_t failing_since(const struct engine_state *st, const struct queue *q);
+
 /* How long an attempt took, for the doctor. */
 void duration_note(struct queue *q, int64_t ms);

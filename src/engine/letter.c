@@ -1,5 +1,5 @@
 /* What people do with one dead letter. Each is one frame: the change, and who did it and why. */
-#include "engine/engine_int.h"
+#include "engine/guard.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static enum err find_letter(const struct engine *e, struct span queue, uint64_t 
 
 void send_again(struct engine *e, const struct slot *s, int64_t now, struct record_state *r) {
     struct record_message m = {0};
-    const struct queue *q = queue_at(&e->st, s->queue);
+    struct queue *q = queue_at(&e->st, s->queue);
     /* One that came in dead has never stood in line. */
     bool wants_place = q->policy.order != ORDER_NONE && !r->image.is_ordered;
     if (r->image.expires_at || wants_place)
@@ -60,6 +60,7 @@ void send_again(struct engine *e, const struct slot *s, int64_t now, struct reco
     r->image.letter.deliveries_before = r->image.deliveries;
     if (r->image.letter.redrive_count < REDRIVE_COUNT_MOST)
         r->image.letter.redrive_count++;
+    redrive_note(q, r->image.letter.redrive_count);
 }
 
 static enum err may_send_again(const struct engine *e, const struct slot *s) {

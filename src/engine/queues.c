@@ -1,4 +1,4 @@
-#include "engine/engine_int.h"
+#include "engine/guard.h"
 
 #include "base/clock.h"
 
@@ -187,6 +187,7 @@ static struct queue_view brief_of(const struct engine *e, const struct queue *q)
         .breaker_until = q->breaker_until,
         .breaker_opened = q->breaker_opened,
         .breaker_cause = q->breaker_cause,
+        .tally = tally_of(q),
         .durations = q->guard ? q->guard->durations : NULL,
         .waiting = q->watchers,
     };
@@ -206,6 +207,7 @@ static struct queue_view brief_of(const struct engine *e, const struct queue *q)
 static struct queue_view view_of(const struct engine *e, const struct queue *q) {
     struct queue_view v = brief_of(e, q);
     view_groups(e, q, &v);
+    v.failing_since = failing_since(&e->st, q);
     return v;
 }
 

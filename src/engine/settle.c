@@ -11,6 +11,7 @@ static void succeed(struct engine *e, struct slot *s, int64_t now) {
     r.image.is_alone = r.image.in_company = false;
     struct queue *q = queue_at(&e->st, s->queue);
     duration_note(q, now - (int64_t)s->updated_at);
+    end_note(q, true, s->deliveries);
     emit_state(e, &r);
     breaker_note(e, q, now, true, (struct span){0});
 }

@@ -3,6 +3,7 @@
 #include "http/query.h"
 #include "http/view.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "model/doctor.h"
 
@@ -11,8 +12,11 @@
 #include <string.h>
 
 enum {
-    QUEUES_MOST = 100,    /* in one reply */
-    NAME_FILTER_MAX = 600 /* queue:"NAME" with every byte of it escaped */
+    QUEUES_MOST = 100,     /* in one reply */
+    NAME_FILTER_MAX = 600, /* queue:"NAME" with every byte of it escaped */
+    /* Payloads come along when the key of a letter is read: when one reply has read so many bytes, it
+     * looks at no further keys. */
+    KEYS_READ_MAX = 8 * 1024 * 1024
 };
 
 /* A text of the engine's, kept over further calls. */
@@ -35,6 +39,14 @@ static struct span kept(const struct kept *k) {
 struct patient {
     struct kept name, target, owner;
     struct kept sharer, sharer_owner; /* of the same target */
+    struct redrive *redrive;          /* out of it, to a queue that takes none; NULL: none is */
+};
+
+/* A redrive that has not ended. */
+struct redrive {
+    uint32_t number;
+    struct kept queue, to;
+    bool is_missing; /* to; else it is paused */
 };
 
 struct round {
@@ -46,6 +58,10 @@ struct round {
     size_t limit, n;
     bool is_last;     /* no queue comes after these */
     bool has_targets; /* some of them, with an owner */
+    size_t key_bytes; /* read for keys */
+    struct doctor_keys keys;
+    size_t redrive_count;
+    struct redrive redrives[LIMIT_JOBS_ACTIVE];
     struct patient patients[QUEUES_MOST];
 };
 
@@ -95,6 +111,37 @@ static bool find_sharer(void *ctx, const struct queue_view *q) {
         keep(&p->sharer_owner, q->texts->owner);
     }
     return true;
+}
+
+/* -- redrives -------------------------------------------------------------------------------- */
+
+static bool collect_redrive(void *ctx, const struct job_view *job) {
+    struct round *d = ctx;
+    if (job->state == JOB_CANCELLED || job->state == JOB_DONE)
+        return true;
+    struct redrive *r = &d->redrives[d->redrive_count++];
+    *r = (struct redrive){.number = job->number};
+    keep(&r->queue, job->queue);
+    keep(&r->to, job->to.n > 0 ? job->to : job->queue);
+    return d->redrive_count < LIMIT_JOBS_ACTIVE;
+}
+
+/* Gives each patient the newest redrive out of it whose letters nobody gets. */
+static void find_redrives(struct round *d) {
+    if (engine_stats(d->engine).jobs_active > 0)
+        engine_jobs(d->engine, d->now, JOB_REDRIVE, 0, collect_redrive, d);
+    for (size_t i = 0; i < d->redrive_count; i++) {
+        struct redrive *r = &d->redrives[i];
+        struct queue_view to;
+        r->is_missing = engine_queue_brief(d->engine, kept(&r->to), &to) != OK;
+        if (!r->is_missing && to.paused_at == 0)
+            continue;
+        for (size_t k = 0; k < d->n; k++) {
+            struct patient *p = &d->patients[k];
+            if (p->redrive == NULL && span_equal(kept(&p->name), kept(&r->queue)))
+                p->redrive = r;
+        }
+    }
 }
 
 /* -- the facts of one ------------------------------------------------------------------------ */
@@ -162,6 +209,23 @@ static void add_groups(struct round *d, struct span name, struct doctor_letters 
     filter_free(filter);
 }
 
+/* The keys of its newest letters. False: there was too much to read. */
+static bool look_at_keys(struct round *d, struct span name) {
+    const struct letter_query query = {.queue = name, .limit = DOCTOR_KEYS};
+    uint64_t ids[DOCTOR_KEYS];
+    struct letter_page page;
+    d->keys.looked_at = d->keys.count = 0;
+    engine_letters(d->engine, d->now, &query, ids, &page);
+    for (size_t i = 0; i < page.n && d->key_bytes < KEYS_READ_MAX; i++) {
+        struct message_view m;
+        if (engine_message(d->engine, name, ids[i], &m) != OK)
+            continue;
+        doctor_add_key(&d->keys, m.key);
+        d->key_bytes += m.payload.n + m.headers.n;
+    }
+    return d->key_bytes < KEYS_READ_MAX;
+}
+
 static bool is_allowed(struct span allow_from, struct span name) {
     if (allow_from.n == 0)
         return true;
@@ -182,11 +246,19 @@ static enum doctor_target look_at_target(struct round *d, const struct patient *
         return TARGET_MISSING;
     if (!is_allowed(target.texts->allow_from, kept(&p->name)))
         return TARGET_REFUSES;
-    return target.texts->target.n > 0 ? TARGET_MOVES_ON : TARGET_FINE;
+    if (target.texts->target.n > 0)
+        return TARGET_MOVES_ON;
+    return target.paused_at != 0 ? TARGET_PAUSED : TARGET_FINE;
 }
 
 static int64_t later(int64_t a, int64_t b) {
     return a > b ? a : b;
+}
+
+/* When something last happened in it, as far as the view tells. */
+static int64_t newest_of(const struct queue_view *q) {
+    int64_t at = later(later(q->created_at, q->claimed_at), later(q->paused_at, q->breaker_at));
+    return later(at, later(q->oldest_ready_at, q->oldest_death_at));
 }
 
 static void check_patient(struct round *d, const struct patient *p) {
@@ -197,8 +269,15 @@ static void check_patient(struct round *d, const struct patient *p) {
         return;
     bool has_letters = q.count[STATE_DEAD] > 0;
     count_at_limit(d, &q, name, &s);
-    if (has_letters)
+    if (has_letters) {
         add_groups(d, name, &s.letters);
+        if (look_at_keys(d, name))
+            s.keys = &d->keys;
+    }
+    if (p->redrive != NULL)
+        s.redrive = (struct doctor_redrive){.number = p->redrive->number,
+                                            .is_missing = p->redrive->is_missing,
+                                            .to = kept(&p->redrive->to)};
     enum doctor_target target = look_at_target(d, p);
 
     /* What the view borrows holds until the next call: so this comes last. */
@@ -210,6 +289,7 @@ static void check_patient(struct round *d, const struct patient *p) {
     s.is_paused = q.paused_at != 0;
     s.soonest_expiry = q.soonest_expiry;
     s.durations = q.durations;
+    s.newest_at = newest_of(&q);
     const struct doctor_queue facts = {.name = q.name,
                                        .policy = q.policy,
                                        .texts = q.texts,
@@ -226,6 +306,8 @@ static void check_server(struct call *c, struct round *d) {
     const size_t bytes = 4096; /* what a small message takes */
     const struct doctor_server facts = {
         .is_disk_full = !log_has_room(c->server->log, LOG_USE_ACCEPT, bytes),
+        .is_open_to_all = c->server->is_open,
+        .clock_behind_ms = c->server->test_clock ? 0 : c->now - clock_now_ms(),
         .audit_entries = engine_stats(d->engine).audit_entries,
     };
     doctor_check_server(&facts, put_finding, d);
@@ -243,6 +325,7 @@ static void reply_findings(struct call *c, struct round *d, bool with_server) {
         enum err e = engine_queues(d->engine, span_of(NULL, 0), find_sharer, d);
         assert(e == OK);
     }
+    find_redrives(d);
     for (size_t i = 0; i < d->n; i++)
         check_patient(d, &d->patients[i]);
     json_end(w, ']');

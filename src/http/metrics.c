@@ -178,6 +178,50 @@ static void put_dead(const struct metrics *m) {
     put_retention(m, name);
 }
 
+/* -- deliveries ------------------------------------------------------------------------------- */
+
+/* Of a queue in which nothing happened since the start. */
+static const struct queue_tally *tally(const struct numbers *n) {
+    static const struct queue_tally none;
+    return n->view.tally != NULL ? n->view.tally : &none;
+}
+
+/* One line of a histogram; `edge` NULL: no bucket. */
+static void put_part(const struct metrics *m, const char *name, const struct numbers *n,
+                     const char *outcome, const char *edge, uint64_t value) {
+    buf_printf(m->out, "%s{queue=\"", name);
+    buf_add(m->out, m->names.p + n->name_at, n->name_bytes);
+    buf_printf(m->out, "\",outcome=\"%s\"", outcome);
+    if (edge != NULL)
+        buf_printf(m->out, ",le=\"%s\"", edge);
+    buf_add_str(m->out, "} ");
+    buf_add_u64(m->out, value);
+    buf_add_byte(m->out, '\n');
+}
+
+static void put_histogram(const struct metrics *m, const struct numbers *n, const char *outcome,
+                          const struct deliveries_at_end *d) {
+    uint64_t sum = 0;
+    for (unsigned b = 0; b < DELIVERY_BUCKETS; b++) {
+        char edge[16] = "+Inf";
+        if (b + 1 < DELIVERY_BUCKETS)
+            (void)snprintf(edge, sizeof edge, "%u", (unsigned)delivery_bucket_most(b));
+        sum += d->count[b];
+        put_part(m, "nixie_message_deliveries_bucket", n, outcome, edge, sum);
+    }
+    put_part(m, "nixie_message_deliveries_sum", n, outcome, NULL, d->deliveries);
+    put_part(m, "nixie_message_deliveries_count", n, outcome, NULL, sum);
+}
+
+static void put_deliveries(const struct metrics *m) {
+    put_head(m->out, "nixie_message_deliveries", "histogram",
+             "How often a message had been handed out when it succeeded or died; since the start.");
+    for (size_t i = 0; i < m->count; i++) {
+        put_histogram(m, &m->queues[i], "succeeded", &tally(&m->queues[i])->succeeded);
+        put_histogram(m, &m->queues[i], "died", &tally(&m->queues[i])->died);
+    }
+}
+
 /* -- one series a queue ---------------------------------------------------------------------- */
 
 enum series {
@@ -197,16 +241,30 @@ enum series {
     SERIES_FAILURES,
     SERIES_DEATHS,
     SERIES_REDRIVEN,
+    SERIES_REDRIVEN_AGAIN,
+    SERIES_CLAIMS,
+    SERIES_REDELIVERIES,
+    SERIES_RETRIES,
+    SERIES_FAILING_OLDEST,
     SERIES_DEAD_OLDEST,
     SERIES_GROUPS,
     SERIES_HELD,
     SERIES_KEYS_PARKED,
+    SERIES_KEYS_PARKED_OLDEST,
     SERIES_ALONE,
     SERIES_BREAKER,
     SERIES_BREAKER_OPENED,
+    SERIES_BREAKER_HELD,
     SERIES_CONSUMERS,
     SERIES_COUNT,
 };
+
+static uint64_t tally_value(enum series series, const struct queue_tally *t) {
+    return series == SERIES_CLAIMS         ? t->claims
+           : series == SERIES_REDELIVERIES ? t->redeliveries
+           : series == SERIES_RETRIES      ? t->retries
+                                           : t->redriven_again;
+}
 
 static uint64_t series_value(enum series series, const struct numbers *n, int64_t now) {
     const struct queue_view *q = &n->view;
@@ -243,6 +301,13 @@ static uint64_t series_value(enum series series, const struct numbers *n, int64_
         return q->deaths;
     case SERIES_REDRIVEN:
         return q->redriven;
+    case SERIES_REDRIVEN_AGAIN:
+    case SERIES_CLAIMS:
+    case SERIES_REDELIVERIES:
+    case SERIES_RETRIES:
+        return tally_value(series, tally(n));
+    case SERIES_FAILING_OLDEST:
+        return age_s(q->failing_since, now);
     case SERIES_DEAD_OLDEST:
         return age_s(q->oldest_death_at, now);
     case SERIES_GROUPS:
@@ -251,12 +316,16 @@ static uint64_t series_value(enum series series, const struct numbers *n, int64_
         return q->held;
     case SERIES_KEYS_PARKED:
         return q->parked_keys;
+    case SERIES_KEYS_PARKED_OLDEST:
+        return q->parked_keys > 0 ? age_s(q->oldest_death_at, now) : 0;
     case SERIES_ALONE:
         return q->alone_claims;
     case SERIES_BREAKER:
         return (uint64_t)q->breaker;
     case SERIES_BREAKER_OPENED:
         return q->breaker_opened;
+    case SERIES_BREAKER_HELD:
+        return q->breaker != BREAKER_CLOSED ? q->ready : 0;
     case SERIES_CONSUMERS:
         return q->waiting;
     case SERIES_COUNT:
@@ -266,61 +335,77 @@ static uint64_t series_value(enum series series, const struct numbers *n, int64_
     return 0;
 }
 
+static const struct {
+    const char *name, *type, *help;
+} one_series[SERIES_COUNT] = {
+    [SERIES_READY] = {"nixie_queue_ready", "gauge", "Pending messages that can be claimed now."},
+    [SERIES_BYTES] = {"nixie_queue_bytes", "gauge",
+                      "Payload and headers of pending, processing, parked and dead messages."},
+    [SERIES_OLDEST] = {"nixie_queue_oldest_ready_age_seconds", "gauge",
+                       "Age of the oldest message that can be claimed now, 0 when there is none."},
+    [SERIES_PAUSED] = {"nixie_queue_paused", "gauge",
+                       "1 when its claims get nothing until it is resumed."},
+    [SERIES_HOLDS] = {"nixie_queue_conservation_holds", "gauge",
+                      "1 when every accepted message is accounted for."},
+    [SERIES_ACCEPTED] = {"nixie_accepted_total", "counter", "Messages accepted."},
+    [SERIES_SUCCEEDED] = {"nixie_succeeded_total", "counter", "Messages that succeeded."},
+    [SERIES_DISCARDED] = {"nixie_discarded_total", "counter",
+                          "Messages discarded by a policy or a person, also those whose "
+                          "discard was undone."},
+    [SERIES_UNDISCARDED] = {"nixie_undiscarded_total", "counter", "Discards that were undone."},
+    [SERIES_EXPIRED] = {"nixie_dead_expired_total", "counter",
+                        "Dead letters discarded by retention."},
+    [SERIES_MOVED_IN] = {"nixie_moved_in_total", "counter",
+                         "Messages that a redrive moved here from another queue."},
+    [SERIES_MOVED_OUT] = {"nixie_moved_out_total", "counter",
+                          "Messages that a redrive moved to another queue."},
+    [SERIES_DELIVERIES] = {"nixie_deliveries_total", "counter", "Messages handed to a worker."},
+    [SERIES_FAILURES] = {"nixie_failures_total", "counter",
+                         "Failed attempts, expired leases among them."},
+    [SERIES_DEATHS] = {"nixie_deaths_total", "counter", "Messages that became dead letters."},
+    [SERIES_REDRIVEN] = {"nixie_redriven_total", "counter",
+                         "Dead letters sent again, by a person or a job."},
+    [SERIES_REDRIVEN_AGAIN] = {"nixie_redriven_again_total", "counter",
+                               "Of them, those that had been sent again before; since the "
+                               "start."},
+    [SERIES_CLAIMS] = {"nixie_claims_total", "counter",
+                       "Messages handed to a worker since the start."},
+    [SERIES_REDELIVERIES] = {"nixie_redeliveries_total", "counter",
+                             "Of the claims, messages that had been handed out before."},
+    [SERIES_RETRIES] = {"nixie_retries_total", "counter",
+                        "Of the claims, messages that had failed before."},
+    [SERIES_FAILING_OLDEST] = {"nixie_failing_oldest_age_seconds", "gauge",
+                               "Time since the first failure of the message that has been "
+                               "failing for longest, as far as it is known."},
+    [SERIES_DEAD_OLDEST] = {"nixie_dead_oldest_age_seconds", "gauge",
+                            "Time since the oldest death among the dead letters, 0 when there "
+                            "is none."},
+    [SERIES_GROUPS] = {"nixie_dead_groups", "gauge", "Cause groups that have letters."},
+    [SERIES_HELD] = {"nixie_queue_held", "gauge",
+                     "Pending messages that wait behind the head of their key."},
+    [SERIES_KEYS_PARKED] = {"nixie_keys_parked", "gauge",
+                            "Keys that wait for a decision about their dead head."},
+    [SERIES_KEYS_PARKED_OLDEST] = {"nixie_keys_parked_oldest_age_seconds", "gauge",
+                                   "Time since the oldest death in a queue with parked keys, 0 "
+                                   "when there is none."},
+    [SERIES_ALONE] = {"nixie_alone_claims_total", "counter",
+                      "Messages handed out alone, because they may have ended their worker."},
+    [SERIES_BREAKER] = {"nixie_queue_breaker_state", "gauge", "0 closed, 1 open, 2 half open."},
+    [SERIES_BREAKER_OPENED] = {"nixie_breaker_opened_total", "counter",
+                               "Times that the breaker opened."},
+    [SERIES_BREAKER_HELD] = {"nixie_breaker_held", "gauge",
+                             "Ready messages that wait because the breaker is not closed."},
+    [SERIES_CONSUMERS] = {"nixie_queue_consumers", "gauge", "Claims that wait for a message now."},
+};
+
 static void put_queues(const struct metrics *m) {
-    static const struct {
-        const char *name, *type, *help;
-    } all[SERIES_COUNT] = {
-        [SERIES_READY] = {"nixie_queue_ready", "gauge",
-                          "Pending messages that can be claimed now."},
-        [SERIES_BYTES] = {"nixie_queue_bytes", "gauge",
-                          "Payload and headers of pending, processing, parked and dead messages."},
-        [SERIES_OLDEST] =
-            {"nixie_queue_oldest_ready_age_seconds", "gauge",
-             "Age of the oldest message that can be claimed now, 0 when there is none."},
-        [SERIES_PAUSED] = {"nixie_queue_paused", "gauge",
-                           "1 when its claims get nothing until it is resumed."},
-        [SERIES_HOLDS] = {"nixie_queue_conservation_holds", "gauge",
-                          "1 when every accepted message is accounted for."},
-        [SERIES_ACCEPTED] = {"nixie_accepted_total", "counter", "Messages accepted."},
-        [SERIES_SUCCEEDED] = {"nixie_succeeded_total", "counter", "Messages that succeeded."},
-        [SERIES_DISCARDED] = {"nixie_discarded_total", "counter",
-                              "Messages discarded by a policy or a person, also those whose "
-                              "discard was undone."},
-        [SERIES_UNDISCARDED] = {"nixie_undiscarded_total", "counter", "Discards that were undone."},
-        [SERIES_EXPIRED] = {"nixie_dead_expired_total", "counter",
-                            "Dead letters discarded by retention."},
-        [SERIES_MOVED_IN] = {"nixie_moved_in_total", "counter",
-                             "Messages that a redrive moved here from another queue."},
-        [SERIES_MOVED_OUT] = {"nixie_moved_out_total", "counter",
-                              "Messages that a redrive moved to another queue."},
-        [SERIES_DELIVERIES] = {"nixie_deliveries_total", "counter", "Messages handed to a worker."},
-        [SERIES_FAILURES] = {"nixie_failures_total", "counter",
-                             "Failed attempts, expired leases among them."},
-        [SERIES_DEATHS] = {"nixie_deaths_total", "counter", "Messages that became dead letters."},
-        [SERIES_REDRIVEN] = {"nixie_redriven_total", "counter",
-                             "Dead letters sent again, by a person or a job."},
-        [SERIES_DEAD_OLDEST] = {"nixie_dead_oldest_age_seconds", "gauge",
-                                "Time since the oldest death among the dead letters, 0 when there "
-                                "is none."},
-        [SERIES_GROUPS] = {"nixie_dead_groups", "gauge", "Cause groups that have letters."},
-        [SERIES_HELD] = {"nixie_queue_held", "gauge",
-                         "Pending messages that wait behind the head of their key."},
-        [SERIES_KEYS_PARKED] = {"nixie_keys_parked", "gauge",
-                                "Keys that wait for a decision about their dead head."},
-        [SERIES_ALONE] = {"nixie_alone_claims_total", "counter",
-                          "Messages handed out alone, because they may have ended their worker."},
-        [SERIES_BREAKER] = {"nixie_queue_breaker_state", "gauge", "0 closed, 1 open, 2 half open."},
-        [SERIES_BREAKER_OPENED] = {"nixie_breaker_opened_total", "counter",
-                                   "Times that the breaker opened."},
-        [SERIES_CONSUMERS] = {"nixie_queue_consumers", "gauge",
-                              "Claims that wait for a message now."},
-    };
     put_states(m);
     put_dead(m);
+    put_deliveries(m);
     for (int s = 0; s < SERIES_COUNT; s++) {
-        put_head(m->out, all[s].name, all[s].type, all[s].help);
+        put_head(m->out, one_series[s].name, one_series[s].type, one_series[s].help);
         for (size_t i = 0; i < m->count; i++)
-            put_sample(m, all[s].name, &m->queues[i], NULL, NULL,
+            put_sample(m, one_series[s].name, &m->queues[i], NULL, NULL,
                        series_value((enum series)s, &m->queues[i], m->now));
     }
 }

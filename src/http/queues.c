@@ -2,6 +2,7 @@
 #include "http/query.h"
 #include "http/view.h"
 
+#include "model/alert.h"
 #include "server/alerts.h"
 
 #include <inttypes.h>
@@ -43,29 +44,70 @@ static bool read_act(struct call *c, const char *more, struct act *ret_act, bool
     return call_actor(c, &ret_act->actor) && call_is_valid(c);
 }
 
+/* Puts the queue's own secrets where masks stand; the alerts are then in `alerts`. */
+static void unmask(struct call *c, struct policy_texts *texts, struct buf *alerts) {
+    struct field_errors *errors = &c->http->errors;
+    struct queue_view q;
+    bool is_there = engine_queue_brief(call_engine(c), c->queue, &q) == OK;
+    alerts_unmask(texts->alerts, is_there ? q.texts->alerts : span_of(NULL, 0), alerts, errors);
+    texts->alerts = buf_span(alerts);
+    if (alerts->n > LIMIT_POLICY_TEXT)
+        field_error_add(errors, "", "alerts", "too_long", "must be at most %d bytes as JSON",
+                        LIMIT_POLICY_TEXT);
+}
+
+static void put_queue(struct call *c, const struct policy *policy, const struct policy_texts *texts,
+                      const struct act *act) {
+    bool is_created = false;
+    enum err e =
+        engine_queue_put(call_engine(c), c->now, c->queue, policy, texts, act, &is_created);
+    if (e == OK) {
+        alerts_note(c->server->alerts, c->queue, c->now);
+        reply_queue(c, is_created ? 201 : 200);
+    } else if (e == ERR_NOT_EMPTY) {
+        reply_problem(&c->reply, 409, "the queue is not empty",
+                      "its order can be changed only while it holds no message");
+    } else {
+        reply_error(&c->reply, e);
+    }
+}
+
+/* What a put would do: only that can tell whether a secret is another. */
+static void reply_stand(struct call *c, const struct policy *policy,
+                        const struct policy_texts *texts) {
+    struct queue_view q;
+    struct json_writer w;
+    bool is_there = engine_queue_brief(call_engine(c), c->queue, &q) == OK;
+    bool is_same = is_there && policy_equal(policy, q.policy) && policy_texts_equal(texts, q.texts);
+    json_writer_init(&w, c->reply.body);
+    json_begin(&w, '{');
+    json_name(&w, "dry_run");
+    json_put_bool(&w, true);
+    view_text(&w, "action", span_str(!is_there ? "create" : is_same ? "none" : "change"));
+    json_end(&w, '}');
+}
+
 void handle_queue_put(struct call *c) {
     struct json *json;
     if (!call_body(c, false, &json))
         return;
     struct policy_texts texts;
     struct policy policy = policy_from_json(json, &c->http->errors, &c->http->policy, &texts);
-    if (c->http->errors.count == 0)
+    struct buf alerts;
+    buf_init(&alerts, ALERTS_MAX * LIMIT_POLICY_TEXT);
+    if (c->http->errors.count == 0) {
         alerts_check_urls(c->server->alerts, texts.alerts, &c->http->errors);
-    struct act act;
-    if (read_act(c, NULL, &act, NULL)) {
-        bool is_created = false;
-        enum err e =
-            engine_queue_put(call_engine(c), c->now, c->queue, &policy, &texts, &act, &is_created);
-        if (e == OK) {
-            alerts_note(c->server->alerts, c->queue, c->now);
-            reply_queue(c, is_created ? 201 : 200);
-        } else if (e == ERR_NOT_EMPTY) {
-            reply_problem(&c->reply, 409, "the queue is not empty",
-                          "its order can be changed only while it holds no message");
-        } else {
-            reply_error(&c->reply, e);
-        }
+        unmask(c, &texts, &alerts);
     }
+    struct act act;
+    bool is_dry_run = false;
+    if (read_act(c, "dry_run", &act, &is_dry_run)) {
+        if (is_dry_run)
+            reply_stand(c, &policy, &texts);
+        else
+            put_queue(c, &policy, &texts, &act);
+    }
+    buf_release(&alerts);
     json_free(json);
 }
 
@@ -163,7 +205,7 @@ struct queue_page {
     uint64_t count, limit;
 };
 
-static bool put_queue(void *ctx, const struct queue_view *q) {
+static bool add_queue(void *ctx, const struct queue_view *q) {
     struct queue_page *page = ctx;
     put_view(page->call, q, &page->w);
     return ++page->count < page->limit;
@@ -184,7 +226,7 @@ void handle_queues(struct call *c) {
     json_begin(w, '{');
     json_name(w, "queues");
     json_begin(w, '[');
-    enum err e = engine_queues(call_engine(c), values[1], put_queue, &page);
+    enum err e = engine_queues(call_engine(c), values[1], add_queue, &page);
     if (e != OK) {
         reply_error(&c->reply, e);
         return;

@@ -3,6 +3,7 @@
 #include "http/bodies.h"
 
 #include "base/clock.h"
+#include "model/alert.h"
 #include "model/fingerprint.h"
 #include "model/trace.h"
 
@@ -300,13 +301,24 @@ static void put_conservation(struct json_writer *w, const struct queue_view *q) 
     json_end(w, '}');
 }
 
+/* Secrets of alerts are for those who set them. */
+static void put_policy(struct json_writer *w, const struct queue_view *q) {
+    struct policy_texts texts = *q->texts;
+    struct buf alerts;
+    buf_init(&alerts, 2 * LIMIT_POLICY_TEXT);
+    alerts_mask(texts.alerts, &alerts);
+    texts.alerts = buf_span(&alerts);
+    json_name(w, "policy");
+    policy_to_json(q->policy, &texts, w);
+    buf_release(&alerts);
+}
+
 void view_queue(const struct queue_view *q, int64_t snoozed_until,
                 const struct queue_amqp_view *amqp, struct json_writer *w) {
     json_begin(w, '{');
     view_text(w, "queue", q->name);
     view_time(w, "created_at", q->created_at);
-    json_name(w, "policy");
-    policy_to_json(q->policy, q->texts, w);
+    put_policy(w, q);
     put_counts(w, q);
     put_letters(w, q);
     json_name(w, "breaker");

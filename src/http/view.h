@@ -17,16 +17,17 @@ void view_message(const struct message_view *m, unsigned flags, int64_t now, str
 void view_message_members(const struct message_view *m, unsigned flags, int64_t now,
                           struct json_writer *w);
 
-/* `snoozed_until`: its alerts; 0 when they are not. `amqp` is NULL when it is not asked for. */
+/* `snoozed_until`: its alerts; 0 when they are not. Their secrets are masked. `amqp` is NULL when it is
+ * not asked for. */
 void view_queue(const struct queue_view *q, int64_t snoozed_until,
                 const struct queue_amqp_view *amqp, struct json_writer *w);
 /* What AMQP has to say of a queue; null when that is nothing. (view_amqp.c, as the next) */
 void view_queue_amqp(const struct queue_amqp_view *q, struct json_writer *w);
 /* What AMQP knows of a message, as packed (model/envelope.h); null when it came another way. */
 void view_envelope(struct span packed, struct json_writer *w);
-/* {"since", "by", "reason"} of a paused queue; null when it is not. */
-/* The breaker, or null when it never opened. */
+/* The breaker; null when the queue has none and it never opened. */
 void view_breaker(const struct queue_view *q, struct json_writer *w);
+/* {"since", "by", "reason"} of a paused queue; null when it is not. */
 void view_paused(const struct queue_view *q, struct json_writer *w);
 
 /* -- members of any object ------------------------------------------------------------------- */

@@ -149,3 +149,102 @@ size_t alerts_read(struct span json, struct alert *ret, size_t most) {
     json_free(v);
     return n;
 }
+
+/* -- secrets that are not shown -------------------------------------------------------------- */
+
+static struct span text_of(const struct json *alert, const char *name) {
+    const struct json *v = json_get(alert, name);
+    return json_is(v, JSON_STRING) ? json_string(v) : span_of(NULL, 0);
+}
+
+/* One alert, written anew with another secret. */
+struct rewriting {
+    struct json_writer *w;
+    struct span secret;
+};
+
+static bool rewrite_member(void *ctx, const char *name, const struct json *member) {
+    struct rewriting *r = ctx;
+    json_name(r->w, name);
+    if (strcmp(name, "secret") == 0) {
+        json_put_string(r->w, r->secret);
+        return true;
+    }
+    struct buf text;
+    buf_init(&text, LIMIT_POLICY_TEXT);
+    json_dump(member, &text);
+    json_put_raw(r->w, buf_span(&text));
+    buf_release(&text);
+    return true;
+}
+
+static void rewrite(const struct json *alert, struct span secret, struct json_writer *w) {
+    struct rewriting r = {.w = w, .secret = secret};
+    json_begin(w, '{');
+    (void)json_each(alert, rewrite_member, &r);
+    json_end(w, '}');
+}
+
+void alerts_mask(struct span json, struct buf *out) {
+    if (json.n == 0)
+        return;
+    struct json_error error;
+    struct json_writer w;
+    struct json *alerts = json_parse(json, &error);
+    assert(json_is(alerts, JSON_ARRAY)); /* alerts_check found it good */
+    json_writer_init(&w, out);
+    json_begin(&w, '[');
+    for (size_t i = 0; i < json_count(alerts); i++) {
+        const struct json *alert = json_at(alerts, i);
+        bool is_signed = text_of(alert, "secret").n > 0;
+        rewrite(alert, span_str(is_signed ? ALERT_SECRET_MASK : ""), &w);
+    }
+    json_end(&w, ']');
+    json_free(alerts);
+}
+
+/* The secret of an alert among `present`; empty when there is none to the same URL. */
+static struct span find_secret(const struct json *present, const struct json *alert) {
+    struct span found = {0};
+    for (size_t i = 0; i < json_count(present); i++) {
+        const struct json *other = json_at(present, i);
+        if (!span_equal(text_of(other, "url"), text_of(alert, "url")) ||
+            text_of(other, "secret").n == 0)
+            continue;
+        if (span_equal(text_of(other, "kind"), text_of(alert, "kind")))
+            return text_of(other, "secret");
+        if (found.n == 0)
+            found = text_of(other, "secret");
+    }
+    return found;
+}
+
+void alerts_unmask(struct span json, struct span present, struct buf *out,
+                   struct field_errors *errors) {
+    if (json.n == 0)
+        return;
+    struct json_error error;
+    struct json_writer w;
+    struct json *alerts = json_parse(json, &error);
+    struct json *known = present.n > 0 ? json_parse(present, &error) : NULL;
+    assert(json_is(alerts, JSON_ARRAY) && (present.n == 0 || json_is(known, JSON_ARRAY)));
+    json_writer_init(&w, out);
+    json_begin(&w, '[');
+    for (size_t i = 0; i < json_count(alerts); i++) {
+        const struct json *alert = json_at(alerts, i);
+        struct span secret = text_of(alert, "secret");
+        if (span_equal_str(secret, ALERT_SECRET_MASK)) {
+            char prefix[PREFIX_SIZE];
+            snprintf(prefix, sizeof prefix, "alerts[%zu].", i);
+            secret = find_secret(known, alert);
+            if (secret.n == 0)
+                field_error_add(errors, prefix, "secret", "required",
+                                "stands for the secret that the queue has for this URL, and it "
+                                "has none: give the secret itself");
+        }
+        rewrite(alert, secret, &w);
+    }
+    json_end(&w, ']');
+    json_free(known);
+    json_free(alerts);
+}

@@ -26,6 +26,9 @@ enum alert_kind {
 const char *alert_kind_name(enum alert_kind k);
 int alert_kind_parse(struct span name); /* -1 when it is none */
 
+/* Stands for a secret where alerts are shown, and for the secret that is there where they are set. */
+#define ALERT_SECRET_MASK "***"
+
 struct alert {
     enum alert_kind kind;
     char url[ALERT_URL_MAX + 1]; /* http:// or https://, of visible ASCII */
@@ -43,3 +46,11 @@ void alerts_check(const struct json *alerts, struct field_errors *errors);
 /* Reads JSON text that alerts_check has found good: returns how many there are, at most `most`;
  * none for an empty text. */
 size_t alerts_read(struct span json, struct alert *ret, size_t most);
+
+/* Appends such JSON text with the mask in place of each secret; nothing for an empty text. */
+void alerts_mask(struct span json, struct buf *out);
+/* Appends it with the secret that `present` (of the same form) has in place of each mask: of an alert
+ * to the same URL, of the same kind before others. Adds an error where there is none: a secret is
+ * never sent to another receiver than the one it was given for. */
+void alerts_unmask(struct span json, struct span present, struct buf *out,
+                   struct field_errors *errors);

@@ -1,5 +1,7 @@
 #include "model/doctor.h"
 
+#include "model/rules.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +18,8 @@
 #define EXPIRY_SOON_MS DAY_MS
 #define UNACKNOWLEDGED_MOST_MS (4 * HOUR_MS)
 #define KEEP_DEAD_LEAST_MS DAY_MS
+#define KEEP_DEAD_AT_ALL_MS MINUTE_MS
+#define CLOCK_BEHIND_MOST_MS (5 * SECOND_MS)
 
 /* Below so many of them a share says nothing. */
 #define ATTEMPTS_LEAST 100
@@ -176,9 +180,12 @@ static void check_keeping(struct check *c) {
     int64_t keep_ms = c->q->policy->keep_dead_ms, horizon_ms = doctor_horizon_ms(c->q->policy);
     if (keep_ms == 0 || (keep_ms >= KEEP_DEAD_LEAST_MS && keep_ms >= horizon_ms))
         return;
+    bool is_kept = keep_ms >= KEEP_DEAD_AT_ALL_MS;
     buf_add_str(&c->fact, "dead letters are discarded after ");
     put_time(&c->fact, keep_ms);
-    if (keep_ms < KEEP_DEAD_LEAST_MS) {
+    if (!is_kept) {
+        buf_add_str(&c->fact, ": that is no dead-lettering, what fails is lost");
+    } else if (keep_ms < KEEP_DEAD_LEAST_MS) {
         buf_add_str(&c->fact, ": before anybody looks at them the next day");
     } else {
         buf_add_str(&c->fact, ", sooner than the ");
@@ -186,7 +193,7 @@ static void check_keeping(struct check *c) {
         buf_add_str(&c->fact, " for which a message is retried");
     }
     buf_add_str(&c->fix, "retention.dead_seconds: 1209600 (two weeks), or null to keep them");
-    tell(c, "D02", SEVERITY_WARN);
+    tell(c, is_kept ? "D02" : "D01", is_kept ? SEVERITY_WARN : SEVERITY_CRITICAL);
 }
 
 static void check_retries(struct check *c) {
@@ -217,6 +224,38 @@ static void check_horizon(struct check *c) {
     tell(c, "D04", SEVERITY_WARN);
 }
 
+/* What the engine says of a lease that ran out, and a failure that nobody wrote a rule for. */
+static const struct {
+    const char *error_class, *error, *words;
+} endless_failures[] = {
+    {"lease_expired", "the lease ran out before the message was settled",
+     "a message that kills its worker is handed out for ever"},
+    {"\001", "\001", "a failure that no other rule names is tried for ever"},
+};
+
+/* A rule by which failures cost nothing, where nothing else ends the message. */
+static void check_endless(struct check *c) {
+    const struct policy *p = c->q->policy;
+    if (c->q->texts->rules.n == 0 || p->deliveries_max > 0 || p->ttl_ms > 0)
+        return;
+    struct rules *rules = rules_new(c->q->texts->rules);
+    for (size_t i = 0; i < sizeof endless_failures / sizeof endless_failures[0]; i++) {
+        struct rule rule;
+        if (!rules_find(rules, span_str(endless_failures[i].error_class),
+                        span_str(endless_failures[i].error), &rule) ||
+            (rule.action != RULE_RELEASE && rule.action != RULE_PAUSE))
+            continue;
+        buf_printf(&c->fact,
+                   "rules[%zu] (%s) lets every failure go without counting it, and there "
+                   "is no max_deliveries: %s",
+                   rule.number, rule_action_name(rule.action), endless_failures[i].words);
+        buf_add_str(&c->fix, "max_deliveries: 100, or a rule that names what it releases");
+        tell(c, "D23", SEVERITY_WARN);
+        break;
+    }
+    rules_free(rules);
+}
+
 static void check_target(struct check *c) {
     struct span target = c->q->texts->target;
     switch (c->q->target) {
@@ -240,6 +279,12 @@ static void check_target(struct check *c) {
                  " has a dead_target of its own: letters wander on");
         put_text(&c->fix, "dead_target: null in the policy of ", target, "");
         break;
+    case TARGET_PAUSED:
+        put_text(&c->fact, "its dead_target ", target, " is paused: letters pile up there");
+        buf_add_str(&c->fix, "nixie resume ");
+        put_argument(&c->fix, target);
+        tell(c, "D15", SEVERITY_WARN);
+        return;
     }
     tell(c, "D07", SEVERITY_WARN);
 }
@@ -384,12 +429,54 @@ static void check_versions(struct check *c, const struct doctor_letters *l) {
     }
 }
 
+static void check_keys(struct check *c, const struct doctor_keys *k) {
+    for (size_t i = 0; k != NULL && i < k->count && k->looked_at >= LETTERS_LEAST; i++) {
+        struct span name = span_of(k->keys[i].name, k->keys[i].name_bytes);
+        if (k->keys[i].letters * 2 <= k->looked_at)
+            continue;
+        buf_printf(&c->fact, "%" PRIu64 " of the newest %zu letters have the key ",
+                   k->keys[i].letters, k->looked_at);
+        buf_add_span(&c->fact, name);
+        buf_add_str(&c->fix, "look at what this key sends; where its order matters, order: park "
+                             "holds it and lets others flow");
+        tell(c, "D13", SEVERITY_INFO);
+    }
+}
+
+static void check_redrive(struct check *c, const struct doctor_redrive *r) {
+    if (r->number == 0)
+        return;
+    buf_printf(&c->fact, "redrive %" PRIu32 " sends its letters to ", r->number);
+    put_text(&c->fact, "", r->to, r->is_missing ? ", which is not there" : ", which is paused");
+    if (r->is_missing) {
+        buf_printf(&c->fix, "nixie jobs %" PRIu32 " --cancel", r->number);
+    } else {
+        buf_add_str(&c->fix, "nixie resume ");
+        put_argument(&c->fix, r->to);
+    }
+    tell(c, "D15", SEVERITY_WARN);
+}
+
+/* Its timers wait until the clock is where it was. */
+static void check_clock(struct check *c, const struct doctor_state *s) {
+    int64_t ahead_ms = s->newest_at - s->now;
+    if (ahead_ms <= CLOCK_BEHIND_MOST_MS)
+        return;
+    buf_add_str(&c->fact, "what happened last in it lies ");
+    put_span(&c->fact, ahead_ms);
+    buf_add_str(&c->fact,
+                " ahead of the server's clock: retries, leases and retention wait as long");
+    buf_add_str(&c->fix, "set the clock of the server's machine (NTP), and restart the server");
+    tell(c, "D18", SEVERITY_WARN);
+}
+
 void doctor_check_queue(const struct doctor_queue *q, doctor_found *found, void *ctx) {
     struct check c;
     check_init(&c, q, found, ctx);
     check_keeping(&c);
     check_retries(&c);
     check_horizon(&c);
+    check_endless(&c);
     if (q->state != NULL) {
         check_lease(&c, q->state);
         check_workers(&c, q->state);
@@ -400,6 +487,9 @@ void doctor_check_queue(const struct doctor_queue *q, doctor_found *found, void 
         check_expiry(&c, q->state);
         check_groups(&c, q->state);
         check_versions(&c, &q->state->letters);
+        check_keys(&c, q->state->keys);
+        check_redrive(&c, &q->state->redrive);
+        check_clock(&c, q->state);
     }
     check_care(&c);
     check_sharer(&c);
@@ -449,6 +539,26 @@ void doctor_add_version(struct doctor_letters *l, struct span version, uint64_t 
     l->versions[i].letters += letters;
 }
 
+/* -- keys ------------------------------------------------------------------------------------ */
+
+void doctor_add_key(struct doctor_keys *k, struct span key) {
+    if (k->looked_at == DOCTOR_KEYS || key.n > sizeof k->keys[0].name)
+        return;
+    k->looked_at++;
+    size_t i = 0;
+    while (i < k->count && !span_equal(key, span_of(k->keys[i].name, k->keys[i].name_bytes)))
+        i++;
+    if (key.n == 0)
+        return;
+    if (i == k->count) {
+        memcpy(k->keys[i].name, key.p, key.n);
+        k->keys[i].name_bytes = key.n;
+        k->keys[i].letters = 0;
+        k->count++;
+    }
+    k->keys[i].letters++;
+}
+
 /* -- the server ------------------------------------------------------------------------------ */
 
 void doctor_check_server(const struct doctor_server *s, doctor_found *found, void *ctx) {
@@ -458,6 +568,20 @@ void doctor_check_server(const struct doctor_server *s, doctor_found *found, voi
         buf_add_str(&c.fact, "the disk is full: no message is accepted");
         buf_add_str(&c.fix, "make room on the server's disk");
         tell(&c, "D12", SEVERITY_CRITICAL);
+    }
+    if (s->clock_behind_ms > CLOCK_BEHIND_MOST_MS) {
+        buf_add_str(&c.fact, "the system's clock went back by ");
+        put_span(&c.fact, s->clock_behind_ms);
+        buf_add_str(&c.fact, ": the server's time stands still until it has caught up");
+        buf_add_str(&c.fix, "set the clock of the server's machine (NTP), and restart the server");
+        tell(&c, "D18", SEVERITY_WARN);
+    }
+    if (s->is_open_to_all) {
+        buf_add_str(&c.fact,
+                    "no token is asked for, and other machines can reach it: anybody there "
+                    "may read payloads, redrive and discard");
+        buf_add_str(&c.fix, "nixie serve --token-file FILE, or --http 127.0.0.1:8072");
+        tell(&c, "D19", SEVERITY_WARN);
     }
     if (s->audit_entries >= LIMIT_AUDIT / 10 * 9) {
         buf_printf(&c.fact,

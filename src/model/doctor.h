@@ -26,10 +26,11 @@ typedef void doctor_found(void *ctx, const struct finding *finding);
 
 /* How a queue's dead_target stands. */
 enum doctor_target {
-    TARGET_FINE,    /* or there is none, or nothing is known of it */
-    TARGET_MISSING, /* no such queue */
-    TARGET_REFUSES, /* its allow_from does not name this queue */
-    TARGET_MOVES_ON /* what dies there is moved to another queue */
+    TARGET_FINE,     /* or there is none, or nothing is known of it */
+    TARGET_MISSING,  /* no such queue */
+    TARGET_REFUSES,  /* its allow_from does not name this queue */
+    TARGET_MOVES_ON, /* what dies there is moved to another queue */
+    TARGET_PAUSED    /* it is there, and its claims get nothing */
 };
 
 /* Of the cause groups of one queue, gathered by doctor_add_group; begins as {0}. */
@@ -58,9 +59,31 @@ void doctor_add_group(struct doctor_letters *l, const struct doctor_group *g, in
  * first: further versions than DOCTOR_VERSIONS are not told apart. */
 void doctor_add_version(struct doctor_letters *l, struct span version, uint64_t letters);
 
+/* The newest letters of a queue, by their keys; begins as {0}. */
+#define DOCTOR_KEYS 32
+struct doctor_keys {
+    size_t looked_at; /* letters, at most DOCTOR_KEYS */
+    size_t count;     /* keys among them */
+    struct {
+        char name[LIMIT_KEY];
+        size_t name_bytes;
+        uint64_t letters;
+    } keys[DOCTOR_KEYS];
+};
+/* The next newest letter; its key may be empty. */
+void doctor_add_key(struct doctor_keys *k, struct span key);
+
+/* A redrive out of the queue that has not ended, when the queue that gets its letters takes none. */
+struct doctor_redrive {
+    uint32_t number; /* 0 = there is none */
+    bool is_missing; /* else that queue is paused */
+    struct span to;
+};
+
 /* Of a running queue. */
 struct doctor_state {
     int64_t now;
+    int64_t newest_at; /* the latest time that is known of the queue */
     uint64_t ready;
     int64_t asked_at; /* a worker last asked for work; or start of the server, or of the queue */
     bool is_asked;    /* a worker waits for work right now */
@@ -71,6 +94,8 @@ struct doctor_state {
     uint64_t at_limit;    /* letters sent again as often as redrive_limit allows; as counted */
     bool at_limit_is_all; /* else there may be more */
     struct doctor_letters letters;
+    const struct doctor_keys *keys; /* NULL: not looked at */
+    struct doctor_redrive redrive;
 };
 
 struct doctor_queue {
@@ -90,6 +115,8 @@ void doctor_check_queue(const struct doctor_queue *q, doctor_found *found, void 
 
 struct doctor_server {
     bool is_disk_full;
-    uint64_t audit_entries; /* kept, of LIMIT_AUDIT */
+    bool is_open_to_all;     /* no token is asked for, and not only this machine can reach it */
+    int64_t clock_behind_ms; /* the system's clock went back so far since the start */
+    uint64_t audit_entries;  /* kept, of LIMIT_AUDIT */
 };
 void doctor_check_server(const struct doctor_server *s, doctor_found *found, void *ctx);

@@ -12,7 +12,7 @@
 struct field_error {
     char field[96];
     /* static: required wrong_type out_of_range too_long not_allowed unknown_field bad_encoding
-     * conflict bad_filter */
+     * conflict bad_filter bad_regex */
     const char *code;
     char message[160];
     bool has_position;

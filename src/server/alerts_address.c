@@ -40,10 +40,13 @@ static uint32_t v4_at(const uint8_t *p) {
 static bool is_private_v6(const uint8_t a[static 16]) {
     static const uint8_t zeros[10];
     static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b};
+    static const uint8_t nat64_local[6] = {0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}; /* RFC 8215 */
     if (memcmp(a, zeros, 10) == 0 && (a[10] == a[11] && (a[10] == 0 || a[10] == 0xff)))
         return a[10] == 0 || is_private_v4(v4_at(a + 12)); /* ::, ::1, compatible; mapped */
     if (memcmp(a, nat64, sizeof nat64) == 0)
         return is_private_v4(v4_at(a + 12));
+    if (memcmp(a, nat64_local, sizeof nat64_local) == 0)
+        return true;
     if (a[0] == 0x20 && a[1] == 0x02) /* 6to4 */
         return is_private_v4(v4_at(a + 2));
     return (a[0] & 0xfe) == 0xfc                      /* fc00::/7: unique local */

@@ -374,7 +374,7 @@ static bool is_loopback(const char *host) {
            strncmp(host, "127.", 4) == 0;
 }
 
-static bool sensible(const struct config *c) {
+static bool sensible(struct config *c) {
     if (!c->tls_cert != !c->tls_key) {
         fprintf(stderr, "nixie serve: --tls-cert and --tls-key go together\n");
         return false;
@@ -383,7 +383,8 @@ static bool sensible(const struct config *c) {
         fprintf(stderr, "nixie serve: --amqps needs --tls-cert and --tls-key\n");
         return false;
     }
-    if (!is_loopback(c->http_host) && !c->token && !c->insecure) {
+    c->is_open = !is_loopback(c->http_host) && !c->token;
+    if (c->is_open && !c->insecure) {
         fprintf(stderr,
                 "nixie serve: --http %s is reachable from other machines: set --token or "
                 "--token-file, or say --insecure\n",

@@ -22,6 +22,7 @@ struct config {
     const char *token_name;
     const char *tls_cert, *tls_key;
     bool insecure, alerts_private, test_clock;
+    bool is_open; /* other machines can reach it, and it asks for no token */
     enum log_level log_level;
     struct server_limits limits;
     int64_t segment_bytes, data_bytes_max;

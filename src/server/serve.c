@@ -386,6 +386,7 @@ static void init(struct serve *v) {
     v->server.data_bytes_max = v->config.data_bytes_max;
     v->server.token = v->config.token;
     v->server.token_name = v->config.token_name;
+    v->server.is_open = v->config.is_open;
     v->server.test_clock = v->config.test_clock;
     v->server.limits = v->config.limits;
     v->due_at = TIME_NEVER;

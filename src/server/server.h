@@ -28,6 +28,7 @@ struct server {
     int64_t data_bytes_max; /* 0: the disk decides */
     const char *token;      /* NULL: everybody is welcome */
     const char *token_name; /* who its holders are, unless they say so themselves */
+    bool is_open;           /* no token, and other machines can reach it */
     bool test_clock;
     bool draining;
     /* the latest time told: server_now never goes below it, the test clock stands at it */

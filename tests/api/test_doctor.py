@@ -23,7 +23,7 @@ class World:
 
     def done(self, *args, **more):
         reply = self.call(*args, **more)
-        assert reply.status in (200, 201), reply
+        assert reply.status in (200, 201, 202), reply
         return reply.json
 
     def put(self, queue, **policy):
@@ -133,6 +133,81 @@ def test_targets(world):
     world.put("b", owner="bob", dead_target={"queue": "t"})
     assert world.codes() == {("D22", "a"), ("D22", "b")}
     assert world.codes(queue="b") == {("D22", "b")}
+
+
+def test_a_target_that_is_paused(world):
+    world.put("t")
+    world.put("a", dead_target={"queue": "t"})
+    world.done("POST", "/queues/t/pause")
+    assert world.fact("D15") == "its dead_target t is paused: letters pile up there"
+    assert world.codes() == {("D15", "a")}
+    world.done("POST", "/queues/t/resume")
+    assert world.codes() == set()
+
+
+def test_a_redrive_to_nobody(world):
+    for q in ("a", "b", "c"):
+        world.put(q)
+    world.bury("a", 9, error_class="Timeout")
+    world.done("POST", "/redrives", {"queue": "b", "all": True})  # of no letters: it is over at once
+    job = world.done("POST", "/redrives", {"queue": "a", "all": True, "to": "c", "rate": 1})
+    assert world.codes() == set()
+    world.done("POST", "/queues/c/pause")
+    assert world.fact("D15") == f"redrive {job['id']} sends its letters to c, which is paused"
+    assert world.codes(queue="a") == {("D15", "a")} and world.codes(queue="c") == set()
+    assert world.call("DELETE", "/queues/c?discard=true").status == 204
+    assert world.fact("D15") == f"redrive {job['id']} sends its letters to c, which is not there"
+    world.done("PATCH", f"/redrives/{job['id']}", {"state": "cancelled"})
+    assert world.codes() == set()
+
+
+def test_rules_that_never_end_a_message(world):
+    world.put("a", rules=[{"error": "Http429", "action": "dead"}, {"action": "release", "delay_seconds": 1}])
+    assert world.fact("D23").startswith("rules[1] (release) lets every failure go")
+    world.put("a", rules=[{"action": "release"}], max_deliveries=50)
+    assert world.codes() == set()
+    world.put("a", retention={"dead_seconds": 59})
+    assert world.codes() == {("D01", "a")}
+
+
+def test_one_key(world):
+    """Its letters are the newest; how large they are does not matter, up to a limit of what one reply reads."""
+    world.put("a")
+    for i in range(10):
+        world.done("POST", "/queues/a/messages", {"payload": "x", "key": f"account {i}"})
+    for _ in range(22):
+        world.done("POST", "/queues/a/messages", {"payload": "x", "key": "account 7"})
+    taken = world.done("POST", "/queues/a/claim", {"count": 32})["messages"]
+    for m in taken:
+        world.done("POST", f"/queues/a/messages/{m['id']}/fail", {"permanent": True, "error": "no", "error_class": "Timeout"})
+    assert world.fact("D13") == "23 of the newest 32 letters have the key account 7"
+    assert world.codes() == {("D13", "a")}
+    big = "x" * 400_000
+    for i in range(32):
+        world.done("POST", "/queues/a/messages", {"payload": big, "key": "account 7"})
+        world.done("POST", "/queues/a/claim")
+        world.done("POST", f"/queues/a/messages/{taken[-1]['id'] + 1 + i}/fail", {"permanent": True, "error": "no", "error_class": "Timeout"})
+    assert world.codes() == set(), "more than a reply reads for this"
+
+
+def test_a_clock_that_went_back(start, tmp_path):
+    """By a day, over a restart: what the log says is later than now."""
+    server = start(data=tmp_path / "data")
+    w = World(server)
+    w.done("PUT", "/queues/a", GOOD, now=at(86400))
+    w.client.close()
+    server.restart()
+    w = World(server)
+    w.call("GET", "/healthz", now=T0)
+    [found] = [f for f in w.findings(now=T0) if f["code"] == "D18"]
+    assert found["queue"] == "a" and "lies 1d00h ahead of the server's clock" in found["fact"]
+    w.client.close()
+
+
+def test_a_server_that_is_open_to_all(start):
+    w = World(start("--insecure", http="0.0.0.0:0"))
+    assert w.codes() == {("D19", None)}
+    w.client.close()
 
 
 def test_letters(world):

@@ -1,7 +1,7 @@
 """GET /metrics, read by the rules of the Prometheus text format 0.0.4."""
 import re
 
-from lib.client import at
+from lib.client import T0, Client, at
 from lib.jobs import Jobs, bury, finish
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -167,6 +167,126 @@ def test_what_was_sent_again_and_what_came_of_it(client, queue):
     families = metrics(client)
     assert of(families, "nixie_redrive_outcome_total", queue, outcome="succeeded") == 4
     assert families["nixie_redrives_active"][1]["nixie_redrives_active", ()] == active
+
+
+def buckets(families, queue, outcome):
+    """What is in each bucket of the deliveries at the end, by its edge; and their sum."""
+    samples = families["nixie_message_deliveries"][1]
+    labels = {"queue": queue.name, "outcome": outcome}
+    sums = [samples["nixie_message_deliveries_bucket", tuple(sorted({**labels, "le": edge}.items()))]
+            for edge in ("1", "2", "3", "5", "10", "20", "+Inf")]
+    assert sums[-1] == samples["nixie_message_deliveries_count", tuple(sorted(labels.items()))]
+    return ([b - a for a, b in zip([0] + sums, sums)], samples["nixie_message_deliveries_sum", tuple(sorted(labels.items()))])
+
+
+def test_deliveries_of_what_ended(client, queue):
+    queue.put(max_retries=30, backoff={"kind": "fixed", "base_seconds": 0})
+    assert buckets(metrics(client), queue, "succeeded") == buckets(metrics(client), queue, "died") == ([0] * 7, 0)
+
+    def end(deliveries, how, **fields):
+        m = queue.enqueue("x", **fields)
+        for n in range(deliveries):
+            c = queue.claim()
+            assert c["id"] == m["id"]
+            queue.fail(c, error="down") if n + 1 < deliveries else how(c)
+
+    for n in (1, 1, 2, 4, 5, 6, 20, 21):
+        end(n, queue.succeed)
+    end(3, lambda c: queue.fail(c, permanent=True, error="down"))
+    end(25, lambda c: queue.fail(c, permanent=True, error="down"))
+    queue.enqueue("x", ttl_seconds=10)
+    queue.info(now=at(10))
+    families = metrics_at(client, 11)
+    assert buckets(families, queue, "succeeded") == ([2, 1, 0, 2, 1, 1, 1], 60)
+    assert buckets(families, queue, "died") == ([1, 0, 1, 0, 0, 0, 1], 28), "one of them was never handed out"
+    check_histogram("nixie_message_deliveries", families["nixie_message_deliveries"][1])
+
+
+def test_retries_of_claims(client, queue):
+    queue.put(max_retries=9, backoff={"kind": "fixed", "base_seconds": 5})
+    queue.enqueue("x")
+    queue.enqueue("y")
+    names = ("nixie_claims_total", "nixie_redeliveries_total", "nixie_retries_total")
+
+    def counted():
+        families = metrics(client)
+        return [of(families, name, queue) for name in names]
+
+    assert counted() == [0, 0, 0]
+    c = queue.claim()
+    queue.release(c)
+    assert counted() == [1, 0, 0]
+    c = queue.claim()
+    assert counted() == [2, 1, 0], "given back is no retry"
+    queue.fail(c, error="down")
+    d = queue.claim()
+    queue.succeed(d)
+    client.now = at(5)
+    queue.succeed(queue.claim())
+    assert counted() == [4, 2, 1]
+
+
+def test_what_has_been_failing_for_longest(client, queue):
+    queue.put(max_retries=9, backoff={"kind": "fixed", "base_seconds": 10})
+    old, young = queue.enqueue("x"), queue.enqueue("y")
+    name = "nixie_failing_oldest_age_seconds"
+    assert of(metrics(client), name, queue) == 0
+    queue.fail(queue.claim(now=at(0)), error="down", now=at(0))
+    queue.fail(queue.claim(now=at(4)), error="down", now=at(4))
+    assert of(metrics_at(client, 9), name, queue) == 9
+    c = queue.claim(now=at(10))
+    assert c["id"] == old["id"]
+    assert of(metrics_at(client, 12), name, queue) == 12
+    queue.succeed(c, now=at(12))
+    assert of(metrics_at(client, 13), name, queue) == 0, "it ended, and the other one has not come by yet"
+    c = queue.claim(now=at(14))
+    assert c["id"] == young["id"]
+    assert of(metrics_at(client, 15), name, queue) == 11
+    queue.fail(c, permanent=True, error="no", now=at(15))
+    assert of(metrics_at(client, 16), name, queue) == 0
+
+
+def test_letters_sent_again_more_than_once(client, queue):
+    ids = bury(queue, 2)
+    for id in ids:
+        queue.replay(id)
+    finish(queue, "fail")
+    assert of(metrics(client), "nixie_redriven_again_total", queue) == 0
+    queue.replay(ids[0])
+    finish(queue, "fail")
+    families = metrics(client)
+    assert (of(families, "nixie_redriven_again_total", queue), of(families, "nixie_redriven_total", queue)) == (1, 3)
+
+
+def test_what_guards_hold_back(client, queue):
+    queue.put(max_retries=1, order="park", breaker={"min_outcomes": 1, "open_seconds": 60})
+    queue.batch([{"payload": "x", "key": key} for key in ("a", "a", "a", "b", "c")])
+    queue.fail(queue.claim(), permanent=True, error="boom")
+    families = metrics_at(client, 30)
+    assert of(families, "nixie_keys_parked", queue) == 1 and of(families, "nixie_keys_parked_oldest_age_seconds", queue) == 30
+    assert of(families, "nixie_queue_messages", queue, state="parked") == 2
+    assert of(families, "nixie_breaker_held", queue) == 0, "bad data is no outage"
+    queue.fail(queue.claim(now=at(30)), error="down", now=at(30))
+    families = metrics_at(client, 31)
+    assert of(families, "nixie_queue_breaker_state", queue) == 1 and of(families, "nixie_breaker_opened_total", queue) == 1
+    assert of(families, "nixie_breaker_held", queue) == of(families, "nixie_queue_ready", queue) > 0
+
+
+def test_what_is_counted_since_the_start(start):
+    """And what is durable."""
+    server = start()
+    client = Client(server, now=T0)
+    queue = client.queue("q")
+    queue.enqueue("x")
+    queue.succeed(queue.claim())
+    assert buckets(metrics(client), queue, "succeeded")[1] == 1
+    client.close()
+    server.restart()
+    client = Client(server, now=T0)
+    families = metrics(client)
+    assert buckets(families, queue, "succeeded")[1] == of(families, "nixie_claims_total", queue) == 0
+    assert of(families, "nixie_deliveries_total", queue) == of(families, "nixie_succeeded_total", queue) == 1
+    client.close()
 
 
 def test_undoing_a_discard_takes_nothing_from_a_counter(client, queue):

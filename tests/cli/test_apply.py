@@ -135,9 +135,37 @@ def test_round_trip(own, write):
         own.queue = queue
         own.api("DELETE")
     assert own.run("dump").stdout == "queues: {}\n"
-    own.ok("apply", "-f", write(dumped.stdout), "--yes")
+    whole = dumped.stdout.replace('"***"', json.dumps(ALERT["secret"]))
+    own.ok("apply", "-f", write(whole), "--yes")
     assert own.run("dump").stdout == dumped.stdout
     assert own.ok("apply", "-f", write(dumped.stdout), "--yes") == []
+
+
+def test_secrets_of_alerts(own, write):
+    """They are not in a dump, which can be applied all the same where they are; and a file may hold them, or others."""
+    own.queue = "a"
+    own.policy(alerts=[dict(sorted(ALERT.items()))])  # as write() will
+    dumped = own.run("dump").stdout
+    assert "secret: '***'" in dumped or 'secret: "***"' in dumped
+    assert ALERT["secret"] not in own.run("queues", "a", "-o", "json").stdout
+    assert own.ok("apply", "-f", write(dumped), "--yes") == []
+    [item] = own.ok("apply", "-f", write(dumped.replace("after_seconds: 60", "after_seconds: 61")), "--yes")
+    assert [m["member"] for m in item["members"]] == ["alerts"] and item["members"][0]["new"][0]["secret"] == "***"
+
+    before = audit(own)
+    whole = {"a": {"alerts": [{**ALERT, "after_seconds": 61}]}}
+    assert own.ok("apply", "-f", write(whole), "--yes") == [] and audit(own) == before, "the same secret"
+    whole["a"]["alerts"][0]["secret"] = "another secret"
+    done = own.run("apply", "-f", write(whole), "--dry-run")
+    assert json.loads(done.stdout) == {"queue": "a", "action": "change", "members": [
+        {"member": "alerts.secret", "old": "***", "new": "another"}]}
+    assert own.table("apply", "-f", write(whole), "--dry-run") == ["a:", '  alerts.secret: "***" -> "another"']
+    assert audit(own) == before
+    assert len(own.ok("apply", "-f", write(whole), "--yes")) == 1 and own.ok("apply", "-f", write(whole), "--yes") == []
+
+    dumped = own.run("dump").stdout
+    own.api("DELETE")
+    assert "alerts[0].secret" in own.fails(1, "apply", "-f", write(dumped), "--yes")
 
 
 def test_dump_of_some(own):

@@ -3,7 +3,7 @@ import json
 import random
 
 import pytest
-from deadletters import Mortuary
+from deadtools import Mortuary
 from test_output import EVIL, controls, on_terminal
 
 from lib.server import run

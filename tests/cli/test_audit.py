@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from clitools import wait_until
-from deadletters import Mortuary
+from deadtools import Mortuary
 from test_output import EVIL, controls, on_terminal
 
 from lib.server import NIXIE, environment, run

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from clitools import Cli, wait_until
-from deadletters import Mortuary
+from deadtools import Mortuary
 from test_output import controls, on_terminal
 
 from lib.server import NIXIE, environment, run

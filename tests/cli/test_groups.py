@@ -2,7 +2,7 @@
 import json
 
 import pytest
-from deadletters import Mortuary
+from deadtools import Mortuary
 from test_output import EVIL, controls, on_terminal
 
 from lib.server import run

@@ -106,7 +106,7 @@ def test_a_row(own_server, top):
     kill(cli)
     cli.api("POST", "/messages", {"payload": "x"})
     t = top()
-    t.wait(rb"READY PROCESSING +DEAD DEATHS/MIN +OLDEST CONSUMERS +STATE +QUEUE.* 1 +0 +1 +0 +(?:0ms|\d\.0s) +0 +- +"
+    t.wait(rb"READY PROCESSING +DEAD DEATHS/MIN +OLDEST CONSUMERS +STATE +QUEUE.* 1 +0 +1 +0 +\ds +0 +- +"
            + cli.queue.encode())
     t.key(b"q")
     assert t.end() == 0

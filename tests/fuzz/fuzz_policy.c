@@ -64,11 +64,33 @@ static void check_texts(const struct policy_texts *t) {
     }
 }
 
+/* What is shown of alerts can be put back. */
+static void check_masks(struct span json) {
+    static struct alert alerts[ALERTS_MAX];
+    struct field_errors errors = {0};
+    struct buf masked, back;
+    buf_init(&masked, 4 * LIMIT_POLICY_TEXT);
+    buf_init(&back, ALERTS_MAX * LIMIT_POLICY_TEXT);
+    size_t n = alerts_read(json, alerts, ALERTS_MAX);
+    bool had_mask = false;
+    for (size_t i = 0; i < n; i++)
+        had_mask |= span_equal_str(span_of(alerts[i].secret, alerts[i].secret_bytes), "***");
+    alerts_mask(json, &masked);
+    alerts_unmask(buf_span(&masked), json, &back, &errors);
+    assert(errors.count == 0);
+    assert(alerts_read(buf_span(&back), alerts, ALERTS_MAX) == n);
+    alerts_unmask(json, span_of(NULL, 0), &masked, &errors);
+    assert(had_mask == (errors.count > 0));
+    buf_release(&masked);
+    buf_release(&back);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct read first, second;
     if (read_policy(span_of(data, size), &first)) {
         check_policy(&first.policy);
         check_texts(&first.texts);
+        check_masks(first.texts.alerts);
         struct buf out;
         buf_init(&out, POLICY_JSON_TEXTS * LIMIT_POLICY_TEXT + 65536);
         struct json_writer w;

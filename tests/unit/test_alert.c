@@ -191,6 +191,71 @@ static void there_are_limits(void) {
     buf_release(&many);
 }
 
+/* -- secrets that are not shown ------------------------------------------------------------------ */
+
+#define TO(url_) "\"url\": \"https://" url_ "\""
+
+static void secrets_are_masked(void) {
+    struct buf out;
+    buf_init(&out, 4096);
+    alerts_mask(span_str(""), &out);
+    CHECK_EQ(out.n, 0);
+    alerts_mask(span_str("[]"), &out);
+    CHECK(span_equal_str(buf_span(&out), "[]"));
+    buf_clear(&out);
+    alerts_mask(span_str("[{\"secret\": \"a\\u0000b\", \"kind\": \"rate\", \"per_minute\": 5, " TO(
+                    "a") "}, "
+                         "{\"kind\": \"rate\", " TO("b") "}, {\"kind\": \"rate\", " TO(
+                             "c") ", \"secret\": \"\"}]"),
+                &out);
+    CHECK(span_equal_str(
+        buf_span(&out),
+        "[{\"secret\":\"***\",\"kind\":\"rate\",\"per_minute\":5,\"url\":\"https://a\"},"
+        "{\"kind\":\"rate\",\"url\":\"https://b\"},"
+        "{\"kind\":\"rate\",\"url\":\"https://c\",\"secret\":\"\"}]"));
+    buf_release(&out);
+}
+
+/* What the one alert's secret becomes; NULL: it is refused. */
+static const char *unmasked(const char *alert, const char *present, char text[static 256]) {
+    char json[512];
+    struct buf out;
+    struct field_errors told = {0};
+    (void)snprintf(json, sizeof json, "[%s]", alert);
+    buf_init(&out, 4096);
+    alerts_unmask(span_str(json), span_str(present), &out, &told);
+    struct alert a;
+    bool is_one = told.count == 0 && alerts_read(buf_span(&out), &a, 1) == 1;
+    CHECK(is_one || (strcmp(told.items[0].field, "alerts[0].secret") == 0 &&
+                     strcmp(told.items[0].code, "required") == 0));
+    (void)snprintf(text, 256, "%.*s", is_one ? (int)a.secret_bytes : 0, (const char *)a.secret);
+    buf_release(&out);
+    return is_one ? text : NULL;
+}
+
+static void a_mask_is_the_secret_that_is_there(void) {
+    const char *present =
+        "[{\"kind\": \"rate\", " TO("a") ", \"secret\": \"one\"}, {\"kind\": \"new_group\", " TO(
+            "a") ", \"secret\": \"two\"}, {\"kind\": \"rate\", " TO("b") "}]";
+#define MASKED "\"secret\": \"***\""
+    char text[256];
+    CHECK(strcmp(unmasked("{\"kind\": \"rate\", " TO("a") ", " MASKED "}", present, text), "one") ==
+          0);
+    CHECK(strcmp(unmasked("{" MASKED ", \"kind\": \"new_group\", " TO("a") "}", present, text),
+                 "two") == 0);
+    /* Of another kind, to the same receiver: the first. */
+    CHECK(strcmp(unmasked("{\"kind\": \"dead_letter\", " TO("a") ", " MASKED "}", present, text),
+                 "one") == 0);
+    /* Another receiver gets nobody's secret. */
+    CHECK(unmasked("{\"kind\": \"rate\", " TO("a/") ", " MASKED "}", present, text) == NULL);
+    CHECK(unmasked("{\"kind\": \"rate\", " TO("b") ", " MASKED "}", present, text) == NULL);
+    CHECK(unmasked("{\"kind\": \"rate\", " TO("a") ", " MASKED "}", "", text) == NULL);
+    /* What is no mask stays. */
+    CHECK(strcmp(unmasked("{\"kind\": \"rate\", " TO("a") ", \"secret\": \"****\"}", present, text),
+                 "****") == 0);
+    CHECK(strcmp(unmasked("{\"kind\": \"rate\", " TO("a") "}", present, text), "") == 0);
+}
+
 int main(void) {
     RUN(kinds_have_names);
     RUN(every_kind_has_its_defaults);
@@ -199,5 +264,7 @@ int main(void) {
     RUN(members_of_another_kind_are_refused);
     RUN(urls_are_of_http);
     RUN(there_are_limits);
+    RUN(secrets_are_masked);
+    RUN(a_mask_is_the_secret_that_is_there);
     return check_done();
 }

@@ -219,6 +219,23 @@ static void deaths_are_cleared(void) {
     rig_end(&r);
 }
 
+/* What receivers see of its deaths counts for an exchange that looks at headers. */
+static void headers_of_deaths(void) {
+    struct rig r;
+    begin(&r);
+    exchange(&r, "dlx", EXCHANGE_HEADERS);
+    declare(&r, "work", "{\"x-max-length\":0,\"x-dead-letter-exchange\":\"dlx\"}");
+    declare(&r, "a", NULL);
+    declare(&r, "b", NULL);
+    bind(&r, "dlx", "a", "",
+         "{\"x-match\":\"all-with-x\",\"x-first-death-reason\":\"maxlen\","
+         "\"x-last-death-queue\":\"work\"}");
+    bind(&r, "dlx", "b", "", "{\"x-match\":\"any-with-x\",\"x-first-death-reason\":\"rejected\"}");
+    publish_with(&r, "", "work", "{\"x-first-death-reason\":\"rejected\"}", "payload");
+    CHECK(ready(&r, "a") == 1 && ready(&r, "b") == 0);
+    rig_end(&r);
+}
+
 static void cycles(void) {
     struct rig r;
     begin(&r);
@@ -466,6 +483,7 @@ int main(void) {
     RUN(delivered_too_often);
     RUN(rests_where_nothing_is_found);
     RUN(deaths_are_cleared);
+    RUN(headers_of_deaths);
     RUN(cycles);
     RUN(keys_that_are_kept);
     RUN(all_of_it_or_nothing);

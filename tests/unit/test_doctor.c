@@ -92,6 +92,16 @@ static void retention_of_the_dead(void) {
     policy.keep_dead_ms = DAY - 1000;
     look();
     FOUND("D02", SEVERITY_WARN, "discarded after 86399s");
+    policy.keep_dead_ms = MINUTE;
+    look();
+    FOUND("D02", SEVERITY_WARN, "discarded after 1m: before anybody");
+    policy.keep_dead_ms = MINUTE - 1000;
+    look();
+    FOUND("D01", SEVERITY_CRITICAL, "discarded after 59s: that is no dead-lettering");
+    CHECK(place("D02") < 0);
+    policy.keep_dead_ms = 0;
+    look();
+    CHECK_EQ(found_count, 0);
     policy.keep_dead_ms = DAY;
     policy.backoff.kind = BACKOFF_FIXED;
     policy.backoff.base_ms = 3 * HOUR; /* eleven times: 33 hours */
@@ -110,6 +120,49 @@ static void number_of_retries(void) {
     policy.max_retries = 1;
     look();
     FOUND("D03", SEVERITY_WARN, "the first failure is the last");
+}
+
+/* What a rule for every failure does where nothing else ends a message. */
+static void rules_that_never_end_a_message(void) {
+    static const struct {
+        const char *rules, *fact; /* NULL: no finding */
+    } cases[] = {
+        {"[]", NULL},
+        {"[{\"error\": \"Http429\", \"action\": \"release\"}]", NULL},
+        {"[{\"action\": \"retry\"}]", NULL},
+        {"[{\"action\": \"release\"}]", "rules[0] (release) lets every failure go without counting "
+                                        "it, and there is no max_deliveries: a message that kills"},
+        {"[{\"action\": \"pause\"}]", "rules[0] (pause)"},
+        {"[{\"error\": \"*\", \"message\": \"*\", \"action\": \"release\"}]", "rules[0]"},
+        {"[{\"error_regex\": \".\", \"action\": \"release\"}]", "rules[0]"},
+        {"[{\"error\": \"lease_*\", \"action\": \"release\"}]", "that kills its worker"},
+        /* The catch-all comes too late, or only for what is no expired lease. */
+        {"[{\"action\": \"dead\"}, {\"action\": \"release\"}]", NULL},
+        {"[{\"error\": \"lease_expired\", \"action\": \"retry\"}, {\"action\": \"release\"}]",
+         "rules[1] (release) lets every failure go without counting it, and there is no "
+         "max_deliveries: a failure that no other rule names"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin();
+        texts.rules = span_str(cases[i].rules);
+        look();
+        if (cases[i].fact == NULL) {
+            CHECK_EQ(found_count, 0);
+            continue;
+        }
+        FOUND("D23", SEVERITY_WARN, cases[i].fact);
+        CHECK_EQ(found_count, 1);
+        queue.state = NULL;
+        look();
+        CHECK_EQ(found_count, 1);
+        policy.deliveries_max = 100;
+        look();
+        CHECK_EQ(found_count, 0);
+        policy.deliveries_max = 0;
+        policy.ttl_ms = DAY;
+        look();
+        CHECK_EQ(found_count, 0);
+    }
 }
 
 static void the_horizon(void) {
@@ -198,6 +251,10 @@ static void targets(void) {
     queue.target = TARGET_MOVES_ON;
     look();
     FOUND("D07", SEVERITY_WARN, "a dead_target of its own");
+    queue.target = TARGET_PAUSED;
+    look();
+    FOUND("D15", SEVERITY_WARN, "its dead_target dead is paused");
+    CHECK(strcmp(found[place("D15")].fix, "nixie resume dead") == 0 && place("D07") < 0);
     queue.target = TARGET_FINE;
     queue.sharer = span_str("bills");
     queue.sharer_owner = span_str("bob");
@@ -319,6 +376,53 @@ static void one_version(void) {
     CHECK_EQ(state.letters.version_count, DOCTOR_VERSIONS);
 }
 
+static void one_key(void) {
+    static struct doctor_keys keys;
+    begin();
+    state.keys = &keys;
+    for (int i = 0; i < 5; i++) {
+        doctor_add_key(&keys, span_str("account 7"));
+        doctor_add_key(&keys, span_str(i % 2 ? "account 8" : ""));
+    }
+    look();
+    CHECK(place("D13") < 0); /* half of them */
+    doctor_add_key(&keys, span_str("account 7"));
+    look();
+    FOUND("D13", SEVERITY_INFO, "6 of the newest 11 letters have the key account 7");
+    keys = (struct doctor_keys){0};
+    for (int i = 0; i < 9; i++)
+        doctor_add_key(&keys, span_str("account 7"));
+    look();
+    CHECK(place("D13") < 0); /* of so few */
+    for (int i = 0; i < 100; i++)
+        doctor_add_key(&keys, span_str(""));
+    CHECK_EQ(keys.looked_at, DOCTOR_KEYS);
+    look();
+    CHECK_EQ(found_count, 0); /* no key is none */
+}
+
+static void redrives(void) {
+    begin();
+    state.redrive = (struct doctor_redrive){.number = 7, .to = span_str("bills")};
+    look();
+    FOUND("D15", SEVERITY_WARN, "redrive 7 sends its letters to bills, which is paused");
+    CHECK(strcmp(found[place("D15")].fix, "nixie resume bills") == 0);
+    state.redrive.is_missing = true;
+    look();
+    FOUND("D15", SEVERITY_WARN, "redrive 7 sends its letters to bills, which is not there");
+    CHECK(strcmp(found[place("D15")].fix, "nixie jobs 7 --cancel") == 0);
+}
+
+static void clocks(void) {
+    begin();
+    state.newest_at = NOW + 5000;
+    look();
+    CHECK_EQ(found_count, 0);
+    state.newest_at = NOW + 5001;
+    look();
+    FOUND("D18", SEVERITY_WARN, "lies 5s ahead of the server's clock");
+}
+
 /* -- care, names, the server ------------------------------------------------------------------- */
 
 static void owner_and_alerts(void) {
@@ -363,6 +467,14 @@ static void the_server(void) {
     FOUND("D12", SEVERITY_CRITICAL, "the disk is full");
     FOUND("D20", SEVERITY_INFO, "1000000 of 1000000");
     CHECK(!found[0].has_queue && !found[1].has_queue);
+    found_count = 0;
+    s = (struct doctor_server){.clock_behind_ms = 5000};
+    doctor_check_server(&s, note, NULL);
+    CHECK_EQ(found_count, 0);
+    s = (struct doctor_server){.clock_behind_ms = 2 * HOUR, .is_open_to_all = true};
+    doctor_check_server(&s, note, NULL);
+    FOUND("D18", SEVERITY_WARN, "went back by 2h00m");
+    FOUND("D19", SEVERITY_WARN, "no token is asked for");
 }
 
 static void severities(void) {
@@ -375,6 +487,7 @@ int main(void) {
     RUN(a_healthy_queue_has_no_findings);
     RUN(retention_of_the_dead);
     RUN(number_of_retries);
+    RUN(rules_that_never_end_a_message);
     RUN(the_horizon);
     RUN(leases);
     RUN(workers);
@@ -385,6 +498,9 @@ int main(void) {
     RUN(letters_without_a_class);
     RUN(too_many_groups);
     RUN(one_version);
+    RUN(one_key);
+    RUN(redrives);
+    RUN(clocks);
     RUN(owner_and_alerts);
     RUN(names_are_quoted_for_a_shell);
     RUN(the_server);
