@@ -228,7 +228,7 @@ static void own_properties(struct work *w, uint8_t *bytes) {
     }
 }
 
-static bool write(struct work *w, uint16_t channel, bool with_ours) {
+static bool put_frame(struct work *w, uint16_t channel, bool with_ours) {
     size_t mark = frame_begin(w->out, FRAME_HEADER, channel);
     be_add16(w->out, CONTENT_CLASS);
     be_add16(w->out, 0);
@@ -259,7 +259,7 @@ bool content_write(struct buf *out, uint16_t channel, const struct content_out *
     /* all but the end octet */
     struct work w = {.c = c, .out = out, .limit = out->n + frame_max - 1};
     own_properties(&w, bytes);
-    return (adds_headers(c) && write(&w, channel, true)) || write(&w, channel, false);
+    return (adds_headers(c) && put_frame(&w, channel, true)) || put_frame(&w, channel, false);
 }
 
 void content_write_body(struct buf *out, uint16_t channel, struct span payload,

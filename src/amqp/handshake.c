@@ -192,7 +192,7 @@ static void tune_ok(struct session *s, const amqp_connection_tune_ok_t *m) {
     s->phase = AWAIT_OPEN;
 }
 
-static void open(struct session *s, const amqp_connection_open_t *m) {
+static void open_session(struct session *s, const amqp_connection_open_t *m) {
     struct span vhost = method_span(m->virtual_host);
     if (!engine_vhost_is_there(s->amqp->server->engine, vhost)) {
         session_fail(s, CODE_NOT_ALLOWED, AMQP_CONNECTION_OPEN_METHOD, "vhost %.*s not found",
@@ -214,7 +214,7 @@ void handshake_method(struct session *s, const struct method *m) {
     else if (s->phase == AWAIT_TUNE_OK && m->id == AMQP_CONNECTION_TUNE_OK_METHOD)
         tune_ok(s, m->decoded);
     else if (s->phase == AWAIT_OPEN && m->id == AMQP_CONNECTION_OPEN_METHOD)
-        open(s, m->decoded);
+        open_session(s, m->decoded);
     else
         session_fail(s, CODE_CHANNEL_ERROR, m->id, "unexpected method in connection state %s",
                      s->phase == AWAIT_START_OK  ? "starting"

@@ -85,7 +85,7 @@ static void let_go(struct session *s, size_t n) {
 }
 
 /* Sends what may go, and has the rest wait. */
-static void send(struct session *s) {
+static void send_ready(struct session *s) {
     struct server *server = s->amqp->server;
     if (s->held_is_new)
         s->held_position = log_end(server->log);
@@ -165,16 +165,16 @@ static void resume(struct session *s) {
 
 static void on_commit(struct barrier_waiter *w) {
     struct session *s = (struct session *)(void *)((char *)w - offsetof(struct session, commit));
-    /* What was held later may be covered by now; send() knows. Else it waits on. */
+    /* What was held later may be covered by now; send_ready() knows. Else it waits on. */
     if (log_durable(s->amqp->server->log) < s->held_position)
         let_go(s, s->held_covered);
-    send(s);
+    send_ready(s);
     resume(s);
 }
 
 void session_flush(struct session *s) {
     make_clean(s);
-    send(s);
+    send_ready(s);
     resume(s);
 }
 

@@ -8,6 +8,7 @@
 
 /* before looking again whether a full disk has room for what is due */
 #define FULL_DISK_PAUSE_MS 500
+#define BEHIND_PAUSE_MS 5
 
 static bool has_room(const struct engine *e, size_t bytes) {
     return log_has_room(e->log, LOG_USE_SETTLE, bytes);
@@ -236,6 +237,8 @@ int64_t engine_tick(struct engine *e, int64_t now) {
     while ((first = timers_first(&st->timers)) && first->at <= now) {
         if (budget == 0)
             return now;
+        if (is_disk_behind(e))
+            return now + BEHIND_PAUSE_MS;
         uint32_t owner = first->owner, done = 1;
         bool ok;
         if (owner & TIMER_OF_QUEUE)
@@ -249,7 +252,9 @@ int64_t engine_tick(struct engine *e, int64_t now) {
         budget -= done < budget ? done : budget;
     }
     if (!relieve(e, now))
-        return has_room(e, LOG_DEATH_ROOM) ? now : now + FULL_DISK_PAUSE_MS;
+        return is_disk_behind(e)             ? now + BEHIND_PAUSE_MS
+               : has_room(e, LOG_DEATH_ROOM) ? now
+                                             : now + FULL_DISK_PAUSE_MS;
     first = timers_first(&st->timers);
     return first ? first->at : TIME_NEVER;
 }

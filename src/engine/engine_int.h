@@ -137,6 +137,10 @@ enum length_overflow queue_overflow(const struct queue *q);
  * work is done. At the end of a verb: slots go. */
 bool relieve(struct engine *e, int64_t now);
 
+/* What dies may be written again with its payload: so much waits for the disk that the rest of what is
+ * due waits, too. */
+bool is_disk_behind(const struct engine *e);
+
 /* -- removals, one run with a record for those that stand alike in a job (due.c) ------------------ */
 
 void gone_add(struct engine *e, struct record_gone *gone, const struct slot *s);

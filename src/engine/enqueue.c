@@ -179,7 +179,8 @@ enum err engine_enqueue(struct engine *e, int64_t now, struct span queue,
     size_t room = 0;
     if (q && q->policy.overflow == OVERFLOW_DEAD) {
         room = arrival_room(e, now, q, items, n);
-        record_bytes += n * (log_record_bytes(GROUP_ROOM, 0) + room);
+        record_bytes += log_record_bytes(GROUP_ROOM, 0); /* those that die have one cause */
+        record_bytes += n * room;
         if (record_bytes > log_frame_bytes_max(e->log))
             return ERR_TOO_LARGE;
     }

@@ -63,10 +63,15 @@ static uint32_t head_of(const struct engine_state *st, const struct queue *q) {
     return 0;
 }
 
+bool is_disk_behind(const struct engine *e) {
+    return log_unsynced_bytes(e->log) > LIMIT_UNSYNCED / 2;
+}
+
 bool relieve(struct engine *e, int64_t now) {
     struct queue *q;
     for (unsigned n = 0; (q = state_over(&e->st)); n++) {
-        if (n == LIMIT_TICK_MESSAGES || !log_has_room(e->log, LOG_USE_SETTLE, LOG_DEATH_ROOM))
+        if (n == LIMIT_TICK_MESSAGES || is_disk_behind(e) ||
+            !log_has_room(e->log, LOG_USE_SETTLE, LOG_DEATH_ROOM))
             return false;
         die_of_length(e, slot_at(&e->st, head_of(&e->st, q)), now);
     }

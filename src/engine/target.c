@@ -148,10 +148,7 @@ void target_append(struct engine *e, uint32_t slot, int64_t now, const struct re
     m->image.state = STATE_PENDING;
     m->image.retry_count = 0;
     m->image.max_retries = to->policy.max_retries;
-    if (t->by_exchange || (to->amqp && to->amqp->effective.message_ttl_ms >= 0))
-        set_ttl(m, to, now, -1); /* what its publisher asked for is over */
-    else
-        m->image.expires_at = 0;
+    set_ttl(m, to, now, -1); /* what was asked for was for where it came from */
     take_place(&m->image, to, m->id, m->key);
     m->image.letter.group = 0;
     m->image.letter.dead_seq = 0;

@@ -160,7 +160,7 @@ struct message_view {
     enum discard_reason discard_reason;
     struct span envelope; /* packed (model/envelope.h), or empty */
     bool is_unroutable;   /* dead: its queue's dead-letter exchange led nowhere */
-    bool is_held; /* pending: waits behind the head of its key */
+    bool is_held;         /* pending: waits behind the head of its key */
 };
 
 /* Stored in the log by number: append only. */

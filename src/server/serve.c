@@ -48,7 +48,7 @@ struct serve {
     struct tls_context *tls;
     struct listener *listener, *amqp_listener, *amqps_listener; /* the last two may be NULL */
     struct loop_timer due, housekeeping, drain, lazy;
-    bool is_lazy; /* the timer runs */
+    bool is_lazy;      /* the timer runs */
     int64_t due_at;    /* what the due timer is set to; TIME_NEVER = stopped */
     uint64_t end_seen; /* log_end at the last housekeeping */
     bool said_full, has_begun;

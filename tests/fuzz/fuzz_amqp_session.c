@@ -38,9 +38,9 @@ struct conn {
     uint64_t content_left;
     bool wants_header;
     uint64_t tags[8], confirmed[8];
-    uint64_t published[8];               /* by channel: confirms asked for */
-    uint64_t position[8][SEQ_MAX];       /* the log's end behind each of them */
-    bool confirms[8], is_open_channel[8]; /* as far as the client knows */
+    uint64_t published[8];         /* by channel: confirms asked for */
+    uint64_t position[8][SEQ_MAX]; /* the log's end behind each of them */
+    unsigned opens[8]; /* confirms are checked in a channel's first life: later ones count anew */
 };
 
 static struct server server;
@@ -153,6 +153,8 @@ int64_t server_now(struct server *s) {
 /* -- what a client gets ---------------------------------------------------------------------------- */
 
 static void got_confirm(struct conn *c, unsigned channel, uint64_t tag, bool multiple) {
+    if (c->opens[channel] > 1)
+        return;
     uint64_t first = multiple ? c->confirmed[channel] + 1 : tag;
     assert(first == c->confirmed[channel] + 1 && tag >= first && tag <= c->published[channel]);
     for (uint64_t i = first; i <= tag; i++)
@@ -176,8 +178,10 @@ static void got_method(struct conn *c, const struct frame *f) {
         assert(tag == c->tags[n] + 1);
         c->tags[n] = tag;
     }
-    if (id == AMQP_CHANNEL_OPEN_OK_METHOD)
+    if (id == AMQP_CHANNEL_OPEN_OK_METHOD) {
         c->tags[n] = c->confirmed[n] = 0;
+        c->opens[n]++;
+    }
 }
 
 static void look_at_output(struct conn *c) {
@@ -222,9 +226,32 @@ static void run_conn(struct conn *c) {
     c->in = rest;
 }
 
+/* Confirms are counted by what the server has given numbers to. */
+static void note_published(struct conn *c) {
+    if (!c->is_open)
+        return;
+    const struct session *s = c->user;
+    for (unsigned i = 0; i < 8 && i < s->channel_cap; i++) {
+        const struct channel *k = s->channels[i];
+        if (k == NULL)
+            continue;
+        if (k->publish_seq < c->published[i])
+            c->opens[i] = 2; /* anew, and what is in the socket may be of both */
+        if (c->opens[i] > 1)
+            continue;
+        while (c->published[i] < k->publish_seq) {
+            c->published[i]++;
+            if (c->published[i] < SEQ_MAX)
+                c->position[i][c->published[i]] = log_end(server.log);
+        }
+    }
+}
+
 static void turn(void) {
     for (unsigned i = 0; i < CONNS; i++)
         run_conn(&conns[i]);
+    for (unsigned i = 0; i < CONNS; i++)
+        note_published(&conns[i]);
     for (struct queue *q; (q = engine_woken(server.engine));)
         amqp_on_woken(front, q);
     (void)engine_tick(server.engine, server.now);
@@ -323,13 +350,13 @@ static void send_content(struct conn *c, uint16_t channel, struct input *in) {
     if (how & 4)
         flags |= PLACE_FLAG(PLACE_REPLY_TO);
     be_add16(out, flags);
-    const char *reply = how & 8 ? REPLY_QUEUE : "r";
+    const char *reply = (how & 0x18) == 0x18 ? REPLY_QUEUE : "r";
     if (how & 4) {
         buf_add_byte(out, (uint8_t)strlen(reply));
         buf_add_str(out, reply);
     }
     if (how & 2)
-        buf_add_str(out, how & 16 ? "\1x" : "\0015");
+        buf_add_str(out, (how & 0x50) == 0x50 ? "\1x" : "\0015");
     frame_end(out, mark);
     for (size_t sent = 0; sent < body;) {
         size_t part = how & 32 ? (body + 1) / 2 : body;
@@ -354,35 +381,46 @@ static void send_queue_method(struct conn *c, uint16_t channel, struct input *in
     case 0:
     case 1:
         put(c, channel, AMQP_QUEUE_DECLARE_METHOD,
-            &(amqp_queue_declare_t){.queue = name_of(name), .passive = (bits & 24) == 24,
-                                    .durable = bits & 1, .exclusive = (bits >> 1) & 1,
-                                    .auto_delete = (bits >> 2) & 1, .arguments = table});
+            &(amqp_queue_declare_t){.queue = name_of(name),
+                                    .passive = (bits & 24) == 24,
+                                    .durable = bits & 1,
+                                    .exclusive = (bits >> 1) & 1,
+                                    .auto_delete = (bits >> 2) & 1,
+                                    .arguments = table});
         break;
     case 2:
         put(c, channel, AMQP_QUEUE_BIND_METHOD,
-            &(amqp_queue_bind_t){.queue = name_of(name), .exchange = name_of(bits),
-                                 .routing_key = name_of(bits >> 4), .arguments = table});
+            &(amqp_queue_bind_t){.queue = name_of(name),
+                                 .exchange = name_of(bits),
+                                 .routing_key = name_of(bits >> 4),
+                                 .arguments = table});
         break;
     case 3:
         put(c, channel, AMQP_QUEUE_UNBIND_METHOD,
-            &(amqp_queue_unbind_t){.queue = name_of(name), .exchange = name_of(bits),
-                                   .routing_key = name_of(bits >> 4), .arguments = table});
+            &(amqp_queue_unbind_t){.queue = name_of(name),
+                                   .exchange = name_of(bits),
+                                   .routing_key = name_of(bits >> 4),
+                                   .arguments = table});
         break;
     case 4:
         put(c, channel, AMQP_QUEUE_PURGE_METHOD, &(amqp_queue_purge_t){.queue = name_of(name)});
         break;
     case 5:
         put(c, channel, AMQP_QUEUE_DELETE_METHOD,
-            &(amqp_queue_delete_t){.queue = name_of(name), .if_unused = bits & 1,
-                                   .if_empty = (bits >> 1) & 1});
+            &(amqp_queue_delete_t){
+                .queue = name_of(name), .if_unused = bits & 1, .if_empty = (bits >> 1) & 1});
         break;
     case 6:
         put(c, channel, AMQP_EXCHANGE_DECLARE_METHOD,
-            &(amqp_exchange_declare_t){
-                .exchange = name_of(name),
-                .type = method_str(bits & 1 ? "fanout" : bits & 2 ? "topic" : "direct"),
-                .passive = (bits & 12) == 12, .durable = (bits >> 4) & 1,
-                .auto_delete = (bits >> 5) & 1, .internal = (bits >> 6) & 1, .arguments = table});
+            &(amqp_exchange_declare_t){.exchange = name_of(name),
+                                       .type = method_str(bits & 1   ? "fanout"
+                                                          : bits & 2 ? "topic"
+                                                                     : "direct"),
+                                       .passive = (bits & 12) == 12,
+                                       .durable = (bits >> 4) & 1,
+                                       .auto_delete = (bits >> 5) & 1,
+                                       .internal = (bits >> 6) & 1,
+                                       .arguments = table});
         break;
     case 7:
         put(c, channel, AMQP_EXCHANGE_DELETE_METHOD,
@@ -390,7 +428,8 @@ static void send_queue_method(struct conn *c, uint16_t channel, struct input *in
         break;
     default:
         put(c, channel, AMQP_EXCHANGE_BIND_METHOD,
-            &(amqp_exchange_bind_t){.destination = name_of(name), .source = name_of(bits),
+            &(amqp_exchange_bind_t){.destination = name_of(name),
+                                    .source = name_of(bits),
                                     .routing_key = name_of(bits >> 4)});
     }
 }
@@ -399,7 +438,8 @@ static void send_publish(struct conn *c, uint16_t channel, struct input *in) {
     uint8_t exchange = next(in), key = next(in);
     put(c, channel, AMQP_BASIC_PUBLISH_METHOD,
         &(amqp_basic_publish_t){.exchange = name_of((exchange & 15) < 8 ? 3 : exchange),
-                                .routing_key = name_of(key), .mandatory = exchange >> 7});
+                                .routing_key = name_of(key),
+                                .mandatory = exchange >> 7});
     send_content(c, channel, in);
 }
 
@@ -410,8 +450,10 @@ static void send_basic_method(struct conn *c, uint16_t channel, struct input *in
     switch (what % 12) {
     case 0:
         put(c, channel, AMQP_BASIC_CONSUME_METHOD,
-            &(amqp_basic_consume_t){.queue = name_of(a), .consumer_tag = name_of(b),
-                                    .no_ack = (b >> 4) & 1, .exclusive = (b >> 5) == 7,
+            &(amqp_basic_consume_t){.queue = name_of(a),
+                                    .consumer_tag = name_of(b),
+                                    .no_ack = (b >> 4) & 1,
+                                    .exclusive = (b >> 5) == 7,
                                     .arguments = arguments_of(b | 0xf0, entries)});
         break;
     case 1:
@@ -471,32 +513,41 @@ static void connect(struct conn *c) {
         &(amqp_connection_tune_ok_t){.frame_max = 131072, .channel_max = 2047});
     put(c, 0, AMQP_CONNECTION_OPEN_METHOD,
         &(amqp_connection_open_t){.virtual_host = method_str("/")});
-    put(c, 1, AMQP_CHANNEL_OPEN_METHOD, &(amqp_channel_open_t){0});
+    for (uint16_t channel = 1; channel <= 3; channel++)
+        put(c, channel, AMQP_CHANNEL_OPEN_METHOD, &(amqp_channel_open_t){0});
 }
 
-/* Confirms are counted by what the server has given numbers to. */
-static void note_published(struct conn *c) {
-    if (!c->is_open)
-        return;
+/* Something to begin with. */
+static void declare_some(struct conn *c) {
+    put(c, 1, AMQP_QUEUE_DECLARE_METHOD,
+        &(amqp_queue_declare_t){.queue = method_str("q0"), .durable = 1});
+    put(c, 1, AMQP_QUEUE_DECLARE_METHOD, &(amqp_queue_declare_t){.queue = method_str("q1")});
+    put(c, 1, AMQP_EXCHANGE_DECLARE_METHOD,
+        &(amqp_exchange_declare_t){.exchange = method_str("x0"), .type = method_str("fanout")});
+    put(c, 1, AMQP_QUEUE_BIND_METHOD,
+        &(amqp_queue_bind_t){.queue = method_str("q1"), .exchange = method_str("x0")});
+}
+
+/* Most of what clients send goes to a channel that is there: errors end sessions soon enough. */
+static void need_channel(struct conn *c, uint16_t n) {
     const struct session *s = c->user;
-    for (unsigned i = 0; i < 8 && i < s->channel_cap; i++) {
-        const struct channel *k = s->channels[i];
-        if (k == NULL)
-            continue;
-        if (k->publish_seq < c->published[i])
-            c->published[i] = 0; /* opened anew */
-        while (c->published[i] < k->publish_seq) {
-            c->published[i]++;
-            if (c->published[i] < SEQ_MAX)
-                c->position[i][c->published[i]] = log_end(server.log);
-        }
-    }
+    if (!c->is_open || s->phase != OPEN || c->in.n > 0)
+        return;
+    const struct channel *k = n < s->channel_cap ? s->channels[n] : NULL;
+    if (k != NULL && k->is_closing)
+        put(c, n, AMQP_CHANNEL_CLOSE_OK_METHOD, NULL);
+    if (k == NULL || k->is_closing)
+        put(c, n, AMQP_CHANNEL_OPEN_METHOD, &(amqp_channel_open_t){0});
 }
 
 static void step(struct input *in) {
     uint8_t what = next(in), who = next(in);
     struct conn *c = &conns[who % CONNS];
     uint16_t channel = 1 + (who >> 4) % 3;
+    if (what % 16 >= 2 && what % 16 <= 9) {
+        connect(c);
+        need_channel(c, channel);
+    }
     switch (what % 16) {
     case 0:
         connect(c);
@@ -520,6 +571,8 @@ static void step(struct input *in) {
         send_basic_method(c, channel, in);
         break;
     case 10:
+        if (who & 0x40)
+            break;
         for (unsigned n = next(in) % 24; n > 0; n--)
             buf_add_byte(&c->in, next(in));
         break;
@@ -551,8 +604,6 @@ static void step(struct input *in) {
         sync_disk();
     }
     turn();
-    for (unsigned i = 0; i < CONNS; i++)
-        note_published(&conns[i]);
 }
 
 /* -- the whole --------------------------------------------------------------------------------------- */
@@ -568,7 +619,7 @@ static void begin(struct crash_io *disk) {
         .io = &crash_io_table, .io_ctx = disk, .segment_bytes = LOG_SEGMENT_BYTES_MIN};
     struct log_findings found;
     struct log_trouble trouble;
-    log_level_set(LOG_ERROR);
+    log_level_set(LOG_LEVEL_ERROR);
     server = (struct server){.now = 1000000, .test_clock = true};
     server.limits.connections_max = 10;
     server.limits.payload_bytes_max = PAYLOAD_MAX;
@@ -622,6 +673,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     begin(disk);
     connect(&conns[0]);
+    declare_some(&conns[0]);
     turn();
     for (int i = 0; i < STEPS_MAX && in.p < in.end; i++)
         step(&in);

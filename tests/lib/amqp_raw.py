@@ -73,9 +73,11 @@ class Closed(Exception):
 
 
 class AmqpRaw:
-    def __init__(self, server, timeout=10):
-        self.s = socket.create_connection(("127.0.0.1", server.amqp_port), timeout)
+    def __init__(self, server, timeout=10, port=None, tls=None):
+        self.s = socket.create_connection(("127.0.0.1", port or server.amqp_port), timeout)
         self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.s = tls.wrap_socket(self.s, server_hostname="localhost")
         self.pending = b""
 
     def send(self, *data):

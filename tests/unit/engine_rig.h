@@ -95,7 +95,8 @@ static inline void rig_enqueue(struct rig *r, const struct rig_death *d, size_t 
 }
 
 /* Claims n, which must be all that are ready there. */
-static inline void rig_claim(struct rig *r, const struct rig_death *d, size_t n, uint64_t *ret_ids) {
+static inline void rig_claim(struct rig *r, const struct rig_death *d, size_t n,
+                             uint64_t *ret_ids) {
     const struct claim claim = {.count = n,
                                 .bytes_max = SIZE_MAX,
                                 .worker = span_str(d->worker),

@@ -286,9 +286,9 @@ static void job_round_trip(void) {
         CHECK(record_job_get(m, data, &s) == OK);
         CHECK(s.job == r.job && s.kind == r.kind && s.state == r.state &&
               s.selecting == r.selecting && s.sample_passed == r.sample_passed &&
-              s.force == r.force && s.clear_deaths == r.clear_deaths && s.queue == r.queue && s.to == r.to && s.fence == r.fence &&
-              s.rate_milli == r.rate_milli && s.sample == r.sample &&
-              s.stop_if_ppm == r.stop_if_ppm && s.why == r.why);
+              s.force == r.force && s.clear_deaths == r.clear_deaths && s.queue == r.queue &&
+              s.to == r.to && s.fence == r.fence && s.rate_milli == r.rate_milli &&
+              s.sample == r.sample && s.stop_if_ppm == r.stop_if_ppm && s.why == r.why);
         CHECK(s.created_at == r.created_at && s.changed_at == r.changed_at &&
               s.ended_at == r.ended_at && counts_equal(&s.counts, &r.counts) && s.sent == r.sent &&
               s.redriven_before == r.redriven_before && s.at_limit == r.at_limit &&
