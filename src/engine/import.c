@@ -72,6 +72,7 @@ static struct record_message message_of(const struct engine *e, const struct que
         .headers = l->headers,
         .key = l->key,
         .payload = l->payload,
+        .envelope = l->envelope,
     };
 }
 
@@ -136,8 +137,8 @@ static size_t bytes_of(const struct letter_new *items, size_t n, const enum impo
     for (size_t i = 0; i < n; i++) {
         const struct letter_new *l = &items[i];
         if (results[i] == IMPORT_NEW)
-            bytes += log_record_bytes(STATE_RECORD_BYTES,
-                                      l->origin.n + l->headers.n + l->key.n + l->payload.n) +
+            bytes += log_record_bytes(STATE_RECORD_BYTES, l->origin.n + l->headers.n + l->key.n +
+                                                              l->payload.n + l->envelope.n) +
                      lines_bytes(l) + log_record_bytes(GROUP_ROOM, 0);
     }
     return bytes;

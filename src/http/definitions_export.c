@@ -85,8 +85,9 @@ static bool put_queue(void *ctx, const struct queue_view *q) {
     struct span vhost, name;
     struct queue_amqp_view amqp;
     scope_split(q->name, &vhost, &name);
-    if (!is_wanted(x, vhost) || engine_queue_amqp(x->engine, q->name, &amqp) != OK ||
-        amqp.exclusive)
+    /* HTTP makes queues named as if they were of a vhost that nobody made. */
+    if (!is_wanted(x, vhost) || !engine_vhost_is_there(x->engine, vhost) ||
+        engine_queue_amqp(x->engine, q->name, &amqp) != OK || amqp.exclusive)
         return true;
     json_begin(w, '{');
     view_text(w, "name", name);

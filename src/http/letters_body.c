@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "model/envelope.h"
+#include "model/properties.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -166,17 +168,64 @@ static void read_story(struct letters_body *b, const struct letter_new *m, const
 
 /* -- a letter -------------------------------------------------------------------------------- */
 
+/* What AMQP knows of it, as exact=yes gives it: the packed form, which must hold together. */
+static void read_envelope(struct letters_body *b, size_t i, const struct fields *f) {
+    struct span text = field_string(f, "envelope_base64", SIZE_MAX);
+    b->envelopes_at[i] = b->bytes.n;
+    if (text.n == 0)
+        return;
+    struct envelope v;
+    struct properties p;
+    bool is_good = base64_decode(text, &b->bytes) == OK;
+    struct span packed = span_of(b->bytes.p + b->envelopes_at[i], b->bytes.n - b->envelopes_at[i]);
+    is_good = is_good && packed.n <= ENVELOPE_BYTES_MAX + LIMIT_HEADERS &&
+              envelope_unpack(packed, &v) == OK && properties_read(v.properties, &p) &&
+              properties_headers_check(p.headers);
+    if (!is_good)
+        field_error_add(f->errors, f->prefix, "envelope_base64", "bad_encoding",
+                        "must be as exact=yes gives it");
+    b->items[i].envelope.n = packed.n;
+}
+
 /* Also what is not looked at, as a typing error in a name should not go unnoticed. */
 static void check_names(const struct fields *f, const struct fields *death) {
-    static const char *const names[] = {
-        "id",          "queue",       "payload",       "payload_base64", "status",
-        "retry_count", "max_retries", "retry_after",   "last_error",     "created_at",
-        "updated_at",  "properties",  "created_at_ms", "updated_at_ms",  "headers",
-        "key",         "priority",    "ttl_ms",        "deliveries",     "error_class",
-        "detail",      "reason",      "died_at",       "died_at_ms",     "redrive_count",
-        "generation",  "parent_id",   "edited_to",     "origin_queue",   "job",
-        "death",       "attempts",    "count",         "attempts_total", "attempts_omitted",
-        NULL};
+    static const char *const names[] = {"id",
+                                        "queue",
+                                        "payload",
+                                        "payload_base64",
+                                        "status",
+                                        "retry_count",
+                                        "max_retries",
+                                        "retry_after",
+                                        "last_error",
+                                        "created_at",
+                                        "updated_at",
+                                        "properties",
+                                        "envelope_base64",
+                                        "created_at_ms",
+                                        "updated_at_ms",
+                                        "headers",
+                                        "key",
+                                        "priority",
+                                        "ttl_ms",
+                                        "deliveries",
+                                        "error_class",
+                                        "detail",
+                                        "reason",
+                                        "died_at",
+                                        "died_at_ms",
+                                        "redrive_count",
+                                        "generation",
+                                        "parent_id",
+                                        "edited_to",
+                                        "origin_queue",
+                                        "job",
+                                        "death",
+                                        "attempts",
+                                        "count",
+                                        "attempts_total",
+                                        "attempts_omitted",
+                                        NULL};
     static const char *const death_names[] = {"dead_seq",
                                               "by",
                                               "died_at",
@@ -247,6 +296,7 @@ static void read_letter(struct letters_body *b, size_t i, const struct fields *f
         .edited_to = (uint64_t)field_int(f, "edited_to", 1, (int64_t)LIMIT_ID, 0),
         .origin = read_origin(b, f),
     };
+    read_envelope(b, i, f);
     b->attempts_at[i] = b->attempt_count;
     read_story(b, m, f, &death);
     m->attempt_count = b->attempt_count - b->attempts_at[i];
@@ -284,6 +334,8 @@ static void place(struct letters_body *b) {
         content_place(&b->contents[i], &b->bytes);
         b->items[i].payload = b->contents[i].payload;
         b->items[i].headers = b->contents[i].headers;
+        if (b->items[i].envelope.n > 0)
+            b->items[i].envelope.p = b->bytes.p + b->envelopes_at[i];
         if (b->items[i].attempt_count > 0)
             b->items[i].attempts = b->attempts + b->attempts_at[i];
     }

@@ -12,6 +12,7 @@ struct letters_body {
     struct letter_new items[LIMIT_BATCH]; /* borrow from the JSON tree and from what is below */
     struct content contents[LIMIT_BATCH];
     size_t attempts_at[LIMIT_BATCH];
+    size_t envelopes_at[LIMIT_BATCH]; /* in bytes */
     struct buf bytes;
     struct letter_attempt *attempts; /* of all letters, one after the other */
     size_t attempt_count, attempt_cap;

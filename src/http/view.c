@@ -188,6 +188,10 @@ static void put_rare(struct json_writer *w, const struct message_view *m, unsign
         view_time_as(w, "expires_at", m->expires_at, flags);
     if ((flags & VIEW_EXACT) != 0 && m->ttl_ms != 0)
         put_exact(w, "ttl", m->ttl_ms);
+    if ((flags & VIEW_EXACT) != 0 && m->envelope.n > 0) {
+        json_name(w, "envelope_base64");
+        json_put_base64(w, m->envelope);
+    }
     if (m->deliveries != 0)
         view_number(w, "deliveries", m->deliveries);
     if ((flags & VIEW_CLAIM) != 0)

@@ -64,3 +64,68 @@ bool properties_read(struct span wire, struct properties *ret) {
     ret->cluster_id = text(&r, PROPERTY_CLUSTER_ID, 1);
     return !r.is_bad && r.rest.n == 0;
 }
+
+/* -- the headers' table ---------------------------------------------------------------------- */
+
+/* Bytes of a value of fixed size; -1 for those that begin with a length of four, -2 for none. */
+static int value_bytes(uint8_t letter) {
+    switch (letter) {
+    case 'V':
+        return 0;
+    case 't':
+    case 'b':
+    case 'B':
+        return 1;
+    case 's':
+    case 'u':
+    case 'U':
+        return 2;
+    case 'I':
+    case 'i':
+    case 'f':
+        return 4;
+    case 'D':
+        return 5;
+    case 'l':
+    case 'L':
+    case 'd':
+    case 'T':
+        return 8;
+    case 'S':
+    case 'x':
+    case 'A':
+    case 'F':
+        return -1;
+    default:
+        return -2;
+    }
+}
+
+static bool check_values(struct span values, bool has_names, unsigned depth);
+
+static void check_value(struct reader *r, unsigned depth) {
+    uint8_t letter = (uint8_t)take_number(r, 1);
+    int bytes = value_bytes(letter);
+    if (bytes >= 0) {
+        (void)take(r, (size_t)bytes);
+        return;
+    }
+    struct span inside = take(r, take_number(r, 4));
+    if (bytes == -2 ||
+        ((letter == 'A' || letter == 'F') && !check_values(inside, letter == 'F', depth + 1)))
+        r->is_bad = true;
+}
+
+static bool check_values(struct span values, bool has_names, unsigned depth) {
+    struct reader r = {.rest = values, .is_bad = depth >= PROPERTIES_DEPTH_MAX};
+    while (!r.is_bad && r.rest.n > 0) {
+        if (has_names)
+            (void)take(&r, take_number(&r, 1));
+        check_value(&r, depth);
+    }
+    return !r.is_bad;
+}
+
+bool properties_headers_check(struct span table) {
+    return check_values(table, true, 0);
+}

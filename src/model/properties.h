@@ -37,3 +37,8 @@ struct properties {
 /* Reads a whole list; an empty one is a list of none. False when it makes no sense: it ends early or
  * late, or has flags that basic has not. */
 bool properties_read(struct span wire, struct properties *ret);
+
+#define PROPERTIES_DEPTH_MAX 32 /* tables and arrays within one another */
+/* True when a headers' table (without its length) is well-formed: every value of a known type and
+ * within its table. */
+bool properties_headers_check(struct span table);

@@ -173,6 +173,11 @@ def test_a_queue_of_http_takes_the_arguments_on(client, queue):
     assert counts(take_in(client, {"queues": [entry]}), "there") == {"queues": 1}
 
 
+def test_a_queue_named_into_no_vhost_is_not_given_out(client):
+    client.queue("//no-vhost/q").put()
+    assert [q for q in given_out(client)["queues"] if q["vhost"] == "no-vhost"] == []
+
+
 def test_a_policy_is_changed(client, vhost):
     p = {"vhost": vhost, "name": "p", "pattern": "^a", "apply-to": "queues", "definition": {"max-length": 1}, "priority": 2}
     assert counts(take_in(client, {"policies": [p]})) == {"policies": 1}

@@ -1,4 +1,5 @@
 """POST /dead: letters from elsewhere land as dead, once, and exactly as they were."""
+import base64
 import copy
 
 import pytest
@@ -275,3 +276,35 @@ def test_a_payload_over_the_limit(start):
     assert c.post("/dead", {"queue": "q", "letters": [plain(payload="x" * 1001)]}).status == 413
     assert c.take_in("q", [plain(payload="x" * 1000)]) == {"imported": 1, "known": 0}
     c.close()
+
+
+# Of the default exchange and the key "work", content_type text/plain, headers {"a": true}, delivery_mode 2; it died in "work".
+ENVELOPE = base64.b64encode(
+    b"\x10\x04work\x01\x13\x02\x90\xa4\xea\xcd\xe83\x04work\x04work"
+    b"\xb0\x00\x0atext/plain\x00\x00\x00\x04\x01at\x01\x02").decode()
+
+
+def test_what_amqp_knows_comes_along(queue):
+    d = queue.dead("x")
+    letter, = queue.letters(exact="yes", attempts="yes")
+    assert letter["properties"] is None and "envelope_base64" not in letter
+    other = queue.client.queue(queue.name + "-amqp")
+    letter.update(id=d["id"] + 2**40, envelope_base64=ENVELOPE)
+    queue.client.take_in(other.name, [letter])
+    seen, = other.letters(exact="yes", attempts="yes")
+    assert seen["envelope_base64"] == ENVELOPE
+    death, = seen["properties"].pop("deaths")
+    assert seen["properties"] == {"exchange": "", "routing_key": "work", "content_type": "text/plain", "delivery_mode": 2}
+    assert (death["queue"], death["reason"], death["count"], death["routing_keys"]) == ("work", "rejected", 2, ["work"])
+    assert other.read(seen)["properties"]["content_type"] == "text/plain" and "envelope_base64" not in other.read(seen)
+    other.replay(seen)
+    assert other.claim()["properties"]["routing_key"] == "work"
+
+
+@pytest.mark.parametrize("envelope", ["?", "/w==", base64.b64encode(b"\x00\x01k\x10\x00").decode(),
+                                      base64.b64encode(b"\x00\x01k\x20\x00\x00\x00\x00\x03\x01a?").decode()])
+def test_what_amqp_knows_must_hold_together(queue, envelope):
+    queue.dead("x")
+    letter, = queue.letters(exact="yes")
+    reply = queue.client.post("/dead", {"queue": queue.name, "letters": [{**letter, "envelope_base64": envelope}]})
+    assert reply.status == 422 and reply.error() == ("letters[0].envelope_base64", "bad_encoding")

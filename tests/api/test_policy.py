@@ -29,7 +29,7 @@ def test_the_defaults_are_exactly_as_documented(queue):
         "counts": {"pending": 1, "ready": 1, "processing": 0, "parked": 0, "dead": 0, "succeeded": 0, "discarded": 0, "held": 0},
         "dead_by_reason": {}, "groups": 0, "oldest_death": None, "soonest_expiry": None, "expired_total": 0, "paused": None,
         "bytes": 3, "breaker": None, "parked_keys": 0, "alone_claims": 0, "deaths_total": 0, "consumers": 0,
-        "alerts_snoozed_until": None,
+        "alerts_snoozed_until": None, "amqp": None,
         "conservation": {"accepted": 1, "moved_in": 0, "pending": 1, "processing": 0, "parked": 0, "dead": 0,
                          "succeeded_total": 0, "discarded_total": 0, "moved_out": 0, "holds": True}}
 

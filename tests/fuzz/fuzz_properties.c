@@ -1,4 +1,4 @@
-/* Property lists: what is read lies within the input, in order, and accounts for all of it. */
+/* Property lists: what is read lies within the input, in order, and accounts for all of it. So of the headers' table. */
 #include "model/properties.h"
 
 #include <assert.h>
@@ -18,6 +18,7 @@ static size_t bytes_of(const struct properties *p, enum property which, struct s
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct span input = span_of(data, size);
     struct properties p;
+    (void)properties_headers_check(input);
     if (!properties_read(input, &p) || size == 0)
         return 0;
     size_t n = 2;

@@ -54,10 +54,49 @@ static void what_makes_no_sense(void) {
     CHECK(!READS("\x20\x00\xff\xff\xff\xff\x00"));
 }
 
+#define IS_TABLE(bytes) properties_headers_check(span_of(bytes, sizeof(bytes) - 1))
+
+static void headers(void) {
+    CHECK(properties_headers_check(span_of(NULL, 0)));
+    CHECK(IS_TABLE("\001xV"));
+    CHECK(IS_TABLE("\001at\001\001bb\001\001cB\001\001ds\001\002\001eu\001\002\001fU\001\002"));
+    CHECK(IS_TABLE("\001aI1234\001bi1234\001cf1234\001dD12345\001el12345678\001fL12345678"
+                   "\001gd12345678\001hT12345678"));
+    CHECK(IS_TABLE("\001aS\0\0\0\002hi\001bx\0\0\0\0\001cA\0\0\0\003VtX\001dF\0\0\0\003\001xV"));
+    CHECK(!IS_TABLE("\001x"));
+    CHECK(!IS_TABLE("\002x"));
+    CHECK(!IS_TABLE("\001x?"));
+    CHECK(!IS_TABLE("\001aS\0\0\0\003hi"));
+    CHECK(!IS_TABLE("\001aS\xff\xff\xff\xffhi"));
+    CHECK(!IS_TABLE("\001cA\0\0\0\002Vt"));
+    CHECK(!IS_TABLE("\001dF\0\0\0\002\001x"));
+    CHECK(!IS_TABLE("\001al1234567"));
+}
+
+/* `depth` arrays within one another. */
+static bool is_deep_good(unsigned depth) {
+    uint8_t bytes[1000] = {1, 'a'};
+    size_t n = 2;
+    for (unsigned i = 0; i < depth; i++) {
+        unsigned rest = 5 * (depth - i - 1);
+        const uint8_t head[] = {'A', 0, 0, 0, (uint8_t)rest};
+        memcpy(bytes + n, head, sizeof head);
+        n += sizeof head;
+    }
+    return properties_headers_check(span_of(bytes, n));
+}
+
+static void headers_are_not_too_deep(void) {
+    CHECK(is_deep_good(PROPERTIES_DEPTH_MAX - 1));
+    CHECK(!is_deep_good(PROPERTIES_DEPTH_MAX));
+}
+
 int main(void) {
     RUN(none);
     RUN(some);
     RUN(all_of_them);
     RUN(what_makes_no_sense);
+    RUN(headers);
+    RUN(headers_are_not_too_deep);
     return check_done();
 }
