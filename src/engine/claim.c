@@ -56,8 +56,8 @@ static void note_claimer(struct queue *q, int64_t now, struct span version) {
     memcpy(oldest->version, version.p, version.n);
 }
 
-/* The first in line. What failed in a queue with a retry budget stands in lines of its own: the older
- * of the two heads goes, or the fresh one when the budget is spent. */
+/* The first in line. What failed stands in lines of its own, whether its queue has a retry budget now
+ * or not: the older of the two heads goes, or the fresh one when the budget is spent. */
 static uint32_t first_ready(const struct engine *e, const struct queue *q, int64_t now) {
     const struct engine_state *st = &e->st;
     uint32_t fresh = set_first(st, q, SET_READY);

@@ -184,8 +184,10 @@ static struct verdict_of_failure judge(struct engine *e, struct queue *q, const 
     return v;
 }
 
+/* n: of how many failures the backoff is; none counted yet is as one. */
 static int64_t delay_of(struct engine *e, const struct verdict_of_failure *v, unsigned n) {
-    return v->delay_ms >= 0 ? v->delay_ms : backoff_delay_ms(v->backoff, n, rng_u64(&e->rng));
+    return v->delay_ms >= 0 ? v->delay_ms
+                            : backoff_delay_ms(v->backoff, n ? n : 1, rng_u64(&e->rng));
 }
 
 /* Near its limit after a lease that ran out, a message goes alone the next time: when one of a claim
@@ -242,7 +244,7 @@ void fail_message(struct engine *e, struct slot *s, int64_t now, const struct fa
     if (v.what == DIES)
         die_of_failure(e, &r, i, now, v.reason);
     else
-        back(e, &r, now, delay_of(e, &v, r.image.retry_count ? r.image.retry_count : 1));
+        back(e, &r, now, delay_of(e, &v, v.what == FREE ? 1 : r.image.retry_count));
     if (v.what == RETRIES)
         failing_note(&e->st, q, s->id, r.image.first_failed_at);
     if (v.is_seen && (was_closed || q->breaker == BREAKER_HALF_OPEN))

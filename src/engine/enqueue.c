@@ -180,6 +180,8 @@ enum err engine_enqueue(struct engine *e, int64_t now, struct span queue,
     if (q && q->policy.overflow == OVERFLOW_DEAD) {
         room = arrival_room(e, now, q, items, n);
         record_bytes += log_record_bytes(GROUP_ROOM, 0); /* those that die have one cause */
+        if (record_bytes + n * room > log_frame_bytes_max(e->log))
+            room = 0; /* all or none of them are accepted: they stay */
         record_bytes += n * room;
         if (record_bytes > log_frame_bytes_max(e->log))
             return ERR_TOO_LARGE;

@@ -101,15 +101,22 @@ static void count(struct engine_state *st, uint32_t i) {
 
 /* -- standing in line ------------------------------------------------------------------------ */
 
+/* By rank; an original that goes after all is before its copy, of the same rank, whoever came first. */
+static bool is_before(const struct engine_state *st, const struct line_place *a,
+                      const struct line_place *b) {
+    return a->rank != b->rank ? a->rank < b->rank
+                              : slot_at(st, a->slot)->id < slot_at(st, b->slot)->id;
+}
+
 static void stand(struct engine_state *st, uint32_t line, uint32_t i) {
     struct line *l = &st->lines[line];
     struct line_place *p = place_at(st, i);
     p->line = line;
     /* New ones come last. While the log is read, carried ones come late. */
     uint32_t before = l->last;
-    if (l->first && p->rank < place_at(st, l->first)->rank)
+    if (l->first && is_before(st, p, place_at(st, l->first)))
         before = 0;
-    while (before && place_at(st, before)->rank > p->rank)
+    while (before && is_before(st, p, place_at(st, before)))
         before = place_at(st, before)->before;
     p->before = before;
     p->behind = before ? place_at(st, before)->behind : l->first;
@@ -213,7 +220,7 @@ bool line_holds(const struct engine_state *st, const struct slot *s) {
     uint64_t others = st->lines[line].processing - (p->counted_as == STATE_PROCESSING);
     if (others > 0)
         return true;
-    return p->line ? p->before != 0 : place_at(st, st->lines[line].first)->rank < p->rank;
+    return p->line ? p->before != 0 : is_before(st, place_at(st, st->lines[line].first), p);
 }
 
 void line_set(struct engine_state *st, uint32_t slot, uint64_t key, uint64_t rank) {

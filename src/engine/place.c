@@ -142,7 +142,7 @@ void slot_attach(struct engine_state *st, uint32_t i) {
                (s->state == STATE_SUCCEEDED && x->idempotency_until > updated_at);
     const struct letter *l = slot_letter(st, s);
     s->behind = l && l->job_part == JOB_PART_OPEN;
-    s->again = q->policy.retry_budget_ppm && x->retry_count > 0;
+    s->again = x->retry_count > 0;
     s->held = line_holds(st, s);
     q->count[s->state]++;
     q->bytes[s->state] += s->payload_bytes;

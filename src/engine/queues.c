@@ -201,6 +201,9 @@ static struct queue_view brief_of(const struct engine *e, const struct queue *q)
     uint32_t first = set_first(&e->st, q, SET_READY);
     if (first)
         v.oldest_ready_at = (int64_t)slot_at(&e->st, first)->updated_at;
+    uint32_t retry = q->ready_again ? set_after(&e->st, q, SET_READY, LINE_OF_RETRIES, 0) : 0;
+    if (retry && (int64_t)slot_at(&e->st, retry)->updated_at < v.oldest_ready_at)
+        v.oldest_ready_at = (int64_t)slot_at(&e->st, retry)->updated_at;
     return v;
 }
 

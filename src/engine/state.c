@@ -234,6 +234,7 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
         q->dead_trim_at = INT64_MIN;
         q->dead_trim_group = 0;
     }
+    bool orders_anew = q->policy.order != r->policy.order;
     q->policy = r->policy;
     q->ledger = r->ledger;
     q->deliveries = r->deliveries;
@@ -253,6 +254,10 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
     take_pause(st, q, r);
     if (lets_more && q->ready > 0)
         queue_wake(st, q);
+    /* While the log is read letters may come before it: whether they hold their keys is known now. */
+    for (uint32_t i = orders_anew ? set_first(st, q, SET_DEAD) : 0; i;
+         i = set_after(st, q, SET_DEAD, 0, slot_at(st, i)->id))
+        line_follow(st, i);
     bool was_dropping = q->dropping;
     q->dropping = r->dropping;
     if (!q->name)

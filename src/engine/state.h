@@ -41,7 +41,7 @@ struct slot {
     uint64_t aside : 1;
     /* ready: redriven by a job that still counts on it: goes behind all others */
     uint64_t behind : 1;
-    uint64_t again : 1;       /* ready: a retry, in a queue with a budget for them */
+    uint64_t again : 1;       /* ready: a retry */
     uint64_t held : 1;        /* pending: waits behind the head of its key */
     uint64_t updated_at : 42; /* milliseconds since the epoch: until the year 2109 */
     uint64_t deliveries : 22;

@@ -160,7 +160,7 @@ bool engine_verify(const struct engine *e, char *text, size_t text_bytes) {
     for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer)
         if (!verify_queue(e, queue_at(&e->st, i), &all, &c))
             return false;
-    if (!verify_letters(e, &c))
+    if (!verify_letters(e, &c) || !verify_lines(e, &c))
         return false;
     if (!verify_topology(e, &c))
         return false;

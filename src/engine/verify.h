@@ -15,6 +15,8 @@ __attribute__((format(printf, 2, 3))) bool complain(const struct complaint *c, c
 /* verify_letters.c: cause groups against their letters (S1), jobs against what says it is in them, and
  * the sums of their counts (S5). */
 bool verify_letters(const struct engine *e, const struct complaint *c);
+/* verify_lines.c: who stands in the line of his key, who is held, and what lines and queues count of it. */
+bool verify_lines(const struct engine *e, const struct complaint *c);
 /* What the records of groups, jobs and the audit take. */
 uint64_t triage_live_bytes(const struct engine *e);
 uint64_t job_timers(const struct engine *e);

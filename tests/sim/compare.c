@@ -39,7 +39,7 @@ static bool same_ledger(const struct complaint *c, const char *of, uint64_t id,
 
 /* What is counted of the messages of a queue. */
 struct sums {
-    uint64_t count[STATE_COUNT], ready, bytes, dead_by[REASON_COUNT], groups;
+    uint64_t count[STATE_COUNT], ready, held, parked_keys, bytes, dead_by[REASON_COUNT], groups;
     int64_t oldest_death_at;
 };
 
@@ -51,8 +51,11 @@ static struct sums sums_of(const struct model *m, int queue) {
         const struct model_message *x = &m->messages[i];
         if (x->queue != queue)
             continue;
-        s.count[x->state]++;
-        s.ready += x->state == STATE_PENDING && !x->waiting;
+        enum standing standing = model_standing(m, x);
+        s.count[standing == PARKED ? STATE_PARKED : x->state]++;
+        s.ready += x->state == STATE_PENDING && standing == GOES && !x->waiting;
+        s.held += standing == HELD;
+        s.parked_keys += model_parks(m, x);
         if (x->state != STATE_SUCCEEDED && x->state != STATE_DISCARDED)
             s.bytes += x->payload.bytes;
         if (x->state != STATE_DEAD)
@@ -74,6 +77,8 @@ static bool same_counts(const struct complaint *c, const struct model *m, int qu
         SAME("queue", id, state_name((enum state)i), v->count[i], s.count[i]);
     if (ready)
         SAME("queue", id, "ready", v->ready, s.ready);
+    SAME("queue", id, "held", v->held, s.held);
+    SAME("queue", id, "parked_keys", v->parked_keys, s.parked_keys);
     SAME("queue", id, "bytes", v->bytes, s.bytes);
     for (int i = 0; i < REASON_COUNT; i++)
         SAME("queue", id, reason_name((enum reason)i), v->dead_by[i], s.dead_by[i]);
@@ -103,6 +108,21 @@ static bool same_totals(const struct complaint *c, uint64_t id, const struct mod
     return true;
 }
 
+static bool same_breaker(const struct complaint *c, uint64_t id, const struct model_queue *q,
+                         const struct queue_view *v) {
+    SAME("queue", id, "breaker", v->breaker, q->breaker);
+    SAME("queue", id, "breaker_at", v->breaker_at, q->breaker_at);
+    SAME("queue", id, "breaker_until", v->breaker_until, q->breaker_until);
+    SAME("queue", id, "breaker_opened", v->breaker_opened, q->breaker_opened);
+    SAME("queue", id, "alone_claims", v->alone_claims, q->alone_claims);
+    struct span cause = {0};
+    if (q->breaker_opened)
+        cause = error_class_kept(q->breaker_cause);
+    return span_equal(v->breaker_cause, cause) ||
+           differs(c, "queue %llu: its breaker opened for %.*s", (unsigned long long)id,
+                   (int)v->breaker_cause.n, (const char *)v->breaker_cause.p);
+}
+
 static bool same_pause(const struct model_queue *q, const struct queue_view *v) {
     struct span by = {0}, reason = {0};
     if (q->paused_at) {
@@ -125,11 +145,12 @@ bool model_same_queue(const struct model *m, struct engine *e, int queue, bool r
         return true;
     if (!queue_view_holds(&v))
         return differs(c, "queue %d: the equation of conservation does not hold", queue);
-    if (!policy_equal(v.policy, &q->policy))
+    const struct policy_texts texts = model_policy_texts(&q->texts);
+    if (!policy_equal(v.policy, &q->policy) || !policy_texts_equal(v.texts, &texts))
         return differs(c, "queue %d: its policy is not what it was given", queue);
     if (!same_pause(q, &v))
         return differs(c, "queue %d: paused by another, or for another reason", queue);
-    return same_totals(c, (uint64_t)queue, q, &v) &&
+    return same_totals(c, (uint64_t)queue, q, &v) && same_breaker(c, (uint64_t)queue, q, &v) &&
            same_ledger(c, "queue", (uint64_t)queue, &v.ledger, &q->ledger) &&
            same_counts(c, m, queue, ready, &v);
 }
@@ -278,7 +299,7 @@ static bool same_bytes(const struct complaint *c, const struct model_message *x,
                        const struct message_view *v) {
     if (!span_equal(v->payload, payload_bytes(0, &x->payload)) ||
         !span_equal(v->headers, headers_bytes(1, &x->headers)) ||
-        !span_equal(v->key, model_bytes(2, x->tag, x->key_bytes)))
+        !span_equal(v->key, key_bytes(x->key)))
         return differs(c, "message %llu: other payload, headers or key", (unsigned long long)x->id);
     SAME("message", x->id, "has_error", v->has_error, x->has_error);
     if (!x->has_error)
@@ -329,9 +350,11 @@ bool model_same_message(const struct model *m, struct engine *e, const struct mo
     if (r != OK)
         return differs(c, "message %llu in queue %d: %s", (unsigned long long)x->id, x->queue,
                        err_text(r));
-    if (v.state != x->state)
+    enum state state = model_state(m, x);
+    if (v.state != state)
         return differs(c, "message %llu is %s, should be %s", (unsigned long long)x->id,
-                       state_name(v.state), state_name(x->state));
+                       state_name(v.state), state_name(state));
+    SAME("message", x->id, "is_held", v.is_held, model_standing(m, x) != GOES);
     SAME("message", x->id, "retry_count", v.retry_count, x->retry_count);
     SAME("message", x->id, "max_retries", v.max_retries, x->max_retries);
     SAME("message", x->id, "priority", v.priority, x->priority);

@@ -95,6 +95,29 @@ struct span model_bytes(unsigned slot, uint32_t tag, size_t n) {
     return span_of(p, n);
 }
 
+/* -- ordering keys ------------------------------------------------------------------------------- */
+
+#define SHARED_KEY_TAG UINT32_C(0xf0000000)
+
+struct key shared_key(unsigned number) {
+    static const uint8_t bytes[MODEL_SHARED_KEYS] = {1, 5, 8, 255};
+    return (struct key){SHARED_KEY_TAG + number, bytes[number]};
+}
+
+struct key own_key(uint32_t tag, uint8_t bytes) {
+    return (struct key){tag, bytes < 8 ? 8 : bytes};
+}
+
+struct span key_bytes(struct key key) {
+    return model_bytes(2, key.tag, key.bytes);
+}
+
+bool is_same_key(struct key a, struct key b) {
+    return a.bytes == b.bytes && a.tag == b.tag;
+}
+
+/* -- payloads and headers ---------------------------------------------------------------------- */
+
 #define JSON_BYTES 80
 
 struct content content_of(uint32_t tag, uint32_t bytes) {

@@ -2,6 +2,8 @@
  * follow from small numbers, so that the model need not keep their bytes. */
 #pragma once
 
+#include "model/policy.h"
+#include "model/rules.h"
 #include "model/triage.h"
 
 #include <stdbool.h>
@@ -32,6 +34,19 @@ struct span model_reason_kept(uint8_t reason);
 
 /* Valid until the next call with the same `slot` (0..3). */
 struct span model_bytes(unsigned slot, uint32_t tag, size_t n);
+
+/* -- ordering keys ------------------------------------------------------------------------------- */
+
+/* One of a few that many messages share, or one of its own; no two have the same bytes. */
+#define MODEL_SHARED_KEYS 4
+struct key {
+    uint32_t tag;
+    uint8_t bytes; /* 0 = none */
+};
+struct key shared_key(unsigned number);
+struct key own_key(uint32_t tag, uint8_t bytes); /* has 8 bytes at least */
+struct span key_bytes(struct key key);           /* valid until the next call */
+bool is_same_key(struct key a, struct key b);
 
 /* -- payloads and headers ---------------------------------------------------------------------- */
 
@@ -97,3 +112,23 @@ struct letter_filter {
 };
 /* Empty for BY_NOTHING. Valid until the next call. */
 struct span letter_filter_text(const struct letter_filter *f);
+
+/* -- texts of policies (content_policy.c) ---------------------------------------------------------- */
+
+#define MODEL_RULE_SETS 5
+#define MODEL_PATTERNS 4
+
+/* 0 = none, each. */
+struct queue_texts {
+    uint8_t rules;
+    uint8_t breaker_error;
+    uint8_t target; /* a queue + 1 */
+    uint8_t
+        allow; /* a bit for each queue that may target it; bit MODEL_QUEUES: a queue that is not there */
+};
+struct policy_texts model_policy_texts(const struct queue_texts *t); /* valid until the next call */
+bool is_same_texts(const struct queue_texts *a, const struct queue_texts *b);
+/* The first rule of the set for a failure of that tag; false = none. */
+bool rule_for(uint8_t rules, uint32_t tag, struct rule *ret);
+/* Whether the pattern of a breaker takes the class of that tag. */
+bool pattern_takes(uint8_t pattern, uint32_t tag);

@@ -119,6 +119,7 @@ void world_spoil(struct world *w) {
         [CONTROL_JOB_ABOVE_FENCE] = take_above_fence, [CONTROL_JOB_OVERTAKES] = overtake,
         [CONTROL_DEAD_SEQ_AGAIN] = repeat_dead_seq,   [CONTROL_GROUP_DRIFT] = count_no_death,
         [CONTROL_LETTER_TOUCHED] = change_letter,     [CONTROL_LETTER_KEPT] = forget_retention,
+        [CONTROL_ORDER_OVERTAKES] = spoil_order,      [CONTROL_BREAKER_FORGETS] = spoil_breaker,
     };
     if (spoil[w->control] && rng_below(&w->rng, 8) == 0)
         spoil[w->control](w);

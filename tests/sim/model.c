@@ -182,9 +182,10 @@ static struct model_message *message_add(struct run *r, const struct op_item *it
     x->ttl_ms = item->ttl_ms < 0 ? p->ttl_ms : item->ttl_ms;
     x->expires_at = x->ttl_ms ? now + x->ttl_ms : 0;
     x->tag = item->tag;
-    x->key_bytes = item->key_bytes;
+    x->key = item->key;
     x->payload = item->payload;
     x->headers = item->headers;
+    stand_in_line(m, x);
     touch(x, now);
     m->queues[x->queue].ledger.accepted++;
     return x;
@@ -217,7 +218,25 @@ static bool is_over_limit(struct run *r, const struct outcome *ret) {
         messages++;
         bytes += item->payload.bytes;
     }
-    return messages > 0 && queue_is_full(r->m, op->queue, messages, bytes);
+    return messages > 0 && r->m->queues[op->queue].policy.overflow == OVERFLOW_REJECT &&
+           queue_is_full(r->m, op->queue, messages, bytes);
+}
+
+/* Accepted, and dead at once: it never stood in line. */
+static void overflow(struct run *r, struct model_message *x) {
+    x->next_at = 0;
+    x->is_ordered = false;
+    struct message_view v;
+    bool is_alone = r->op->n == 1;
+    int to = is_alone ? target_with_room(r, x, REASON_MAX_LENGTH)
+                      : target_of(r->m, x, REASON_MAX_LENGTH);
+    /* All of a batch goes on in one frame, or stays when that would not hold it: the engine says. */
+    if (to >= 0 && !is_alone && remember(r, r->look && engine_has(r, x, &v)))
+        to = -1;
+    die(r, x, REASON_MAX_LENGTH, 0, to < 0);
+    touch(x, r->op->now);
+    if (to >= 0)
+        dead_letter(r, x, to);
 }
 
 static void enqueue_one(struct run *r, size_t i, struct outcome *ret) {
@@ -230,7 +249,10 @@ static void enqueue_one(struct run *r, size_t i, struct outcome *ret) {
     ret->ids[i] = known ? known : m->next_id;
     if (known)
         return;
+    bool is_full = queue_is_full(m, op->queue, 1, item->payload.bytes);
     struct model_message *x = message_add(r, item);
+    if (is_full && m->queues[op->queue].policy.overflow == OVERFLOW_DEAD)
+        overflow(r, x);
     if (item->idempotency) {
         x->idempotency_until = op->now + m->queues[op->queue].policy.idempotency_window_ms;
         key_add(m, op->queue, item->idempotency, x->id, x->idempotency_until);
@@ -260,112 +282,39 @@ static void enqueue(struct run *r, struct outcome *ret) {
     ret->n = op->n;
 }
 
-/* -- failing ------------------------------------------------------------------------------------- */
-
-void expire(struct run *r, struct model_message *x) {
-    die(r, x, REASON_EXPIRED, 0);
-    tell(r->m, x, r->op->now, (struct model_line){.event = EVENT_EXPIRED});
-    touch(x, r->op->now);
-}
-
-struct line_search {
-    enum event event;
-    uint32_t attempt;
-    int64_t next_at;
-};
-
-static void search_line(void *ctx, const struct history_entry *entry) {
-    struct line_search *s = ctx;
-    if (entry->event == s->event && entry->attempt == s->attempt)
-        s->next_at = entry->next_at;
-}
-
-/* The wait chosen by the engine must lie within what the policy's jitter allows. */
-static int64_t backoff(struct run *r, const struct model_message *x, enum event event) {
-    struct backoff b = r->m->queues[x->queue].policy.backoff;
-    enum jitter jitter = b.jitter;
-    b.jitter = JITTER_NONE;
-    int64_t most = backoff_delay_ms(&b, x->retry_count ? x->retry_count : 1, 0), least = most;
-    if (jitter == JITTER_NONE)
-        return most;
-    least = jitter == JITTER_FULL ? 0 : most / 2;
-    struct line_search line = {.event = event, .attempt = x->deliveries};
-    uint32_t omitted;
-    if (r->look && engine_history(r->look, model_queue_name(x->queue), x->id, search_line, &line,
-                                  &omitted) != OK)
-        object(r, "message %llu has no story", (unsigned long long)x->id);
-    int64_t wait = (int64_t)remember(r, (uint64_t)(line.next_at - r->op->now));
-    if (wait < least || wait > most)
-        object(r, "message %llu waits %lld ms, which is not in %lld..%lld",
-               (unsigned long long)x->id, (long long)wait, (long long)least, (long long)most);
-    return wait;
-}
-
-void fail(struct run *r, struct model_message *x, enum event event, uint32_t tag, bool permanent,
-          int64_t delay_ms) {
-    struct model *m = r->m;
-    int64_t now = r->op->now;
-    bool is_expiry = event == EVENT_LEASE_EXPIRED;
-    /* Whoever was claimed with others does not die of a lease that ran out: it goes once more, alone. */
-    bool is_spared =
-        !permanent && is_expiry && x->in_company && x->retry_count + 1 >= x->max_retries;
-    x->retry_count += !is_spared;
-    x->is_alone = is_expiry && !permanent && x->retry_count + 1 >= x->max_retries;
-    x->in_company = false;
-    m->queues[x->queue].failures++;
-    x->has_error = true;
-    x->error_tag = tag;
-    x->error_at = now;
-    x->error_worker = x->error_version = 0;
-    if (!x->first_failed_at)
-        x->first_failed_at = now;
-    if (permanent || x->retry_count >= x->max_retries) {
-        x->is_alone = false;
-        /* A death says who had it. */
-        x->error_worker = x->worker;
-        x->error_version = x->version;
-        die(r, x,
-            permanent                      ? REASON_PERMANENT
-            : event == EVENT_LEASE_EXPIRED ? REASON_LEASE_EXPIRED
-                                           : REASON_MAX_RETRIES,
-            x->version);
-    } else {
-        x->state = STATE_PENDING;
-        x->is_retry = true;
-        x->next_at = now + (delay_ms < 0 ? backoff(r, x, event) : delay_ms);
-    }
-    tell(m, x, now,
-         (struct model_line){
-             .event = event, .tag = tag, .worker = x->error_worker, .version = x->error_version});
-    touch(x, now);
-}
-
 /* -- consuming ----------------------------------------------------------------------------------- */
 
-/* What a job sent goes behind all else. */
-static bool goes_before(const struct model_message *a, const struct model_message *b) {
+static bool is_ready(const struct model *m, const struct model_message *x) {
+    return x->state == STATE_PENDING && !x->waiting && model_standing(m, x) == GOES;
+}
+
+/* What a job sent goes behind all else. When retries have had their share, they go behind the others. */
+static bool goes_before(const struct model_message *a, const struct model_message *b,
+                        bool fresh_first) {
     bool a_behind = a->part == JOB_PART_OPEN, b_behind = b->part == JOB_PART_OPEN;
     if (a_behind != b_behind)
         return b_behind;
+    bool a_again = a->retry_count > 0, b_again = b->retry_count > 0;
+    if (fresh_first && !a_behind && a_again != b_again)
+        return b_again;
     return a->priority > b->priority; /* else by id, as they stand */
 }
 
-static struct model_message *first_ready(struct model *m, int queue) {
+static struct model_message *first_ready(struct model *m, int queue, int64_t now) {
     struct model_message *best = NULL;
+    bool fresh_first = model_budget_is_spent(m, queue, now);
     for (size_t i = 0; i < m->message_count; i++) {
         struct model_message *x = &m->messages[i];
-        if (x->queue == queue && x->state == STATE_PENDING && !x->waiting &&
-            (!best || goes_before(x, best)))
+        if (x->queue == queue && (!best || goes_before(x, best, fresh_first)) && is_ready(m, x))
             best = x;
     }
     return best;
 }
 
-static size_t count_ready(const struct model *m, int queue) {
+size_t count_ready(const struct model *m, int queue) {
     size_t n = 0;
     for (size_t i = 0; i < m->message_count; i++)
-        n += m->messages[i].queue == queue && m->messages[i].state == STATE_PENDING &&
-             !m->messages[i].waiting;
+        n += m->messages[i].queue == queue && is_ready(m, &m->messages[i]);
     return n;
 }
 
@@ -376,6 +325,9 @@ static void hand_out(struct run *r, struct model_message *x, bool in_company) {
     x->is_retry = false;
     x->in_company = in_company;
     x->deliveries++;
+    q->alone_claims += x->is_alone;
+    q->probes_out += q->breaker == BREAKER_HALF_OPEN;
+    model_budget_note(r->m, x->queue, op->now, x->retry_count > 0);
     x->next_at = op->now + (op->claim.lease_ms ? op->claim.lease_ms : q->policy.lease_ms);
     x->worker = op->worker;
     x->version = op->version;
@@ -391,30 +343,35 @@ static void claim(struct run *r, struct outcome *ret) {
     struct model_queue *q = &m->queues[op->queue];
     size_t bytes = 0;
     bool in_company = false, is_alone = false;
-    while (q->exists && !is_alone && !q->paused_at && ret->n < op->claim.count) {
-        struct model_message *x = first_ready(m, op->queue);
+    if (q->exists && !model_breaker_due(r, op->queue))
+        return;
+    while (q->exists && !is_alone && !q->paused_at && ret->n < op->claim.count &&
+           model_breaker_lets_go(m, op->queue, 1)) {
+        struct model_message *x = first_ready(m, op->queue, op->now);
         if (!x)
             break;
-        bool is_over = x->expires_at && x->expires_at <= op->now;
+        bool is_late = x->expires_at && x->expires_at <= op->now;
+        bool is_over = is_late || is_at_delivery_limit(m, x);
         if (!is_over && ret->n > 0 &&
             (x->is_alone || bytes + x->payload.bytes > op->claim.bytes_max))
             break;
         if (op->full) { /* it may have stopped anywhere */
             struct message_view v;
-            bool done = r->look && engine_has(r, x, &v) && v.state != STATE_PENDING;
+            bool done = r->look && (!engine_has(r, x, &v) || v.state != STATE_PENDING);
             if (!remember(r, done))
                 break;
         }
         if (!next_frame(r))
             return;
         if (is_over) {
-            expire(r, x);
+            die_waiting(r, x, is_late ? REASON_EXPIRED : REASON_DELIVERY_LIMIT);
             continue;
         }
         bytes += x->payload.bytes;
         is_alone = x->is_alone;
         if (ret->n == 0)
-            in_company = op->claim.count > 1 && count_ready(m, op->queue) > 1 && !is_alone;
+            in_company = op->claim.count > 1 && count_ready(m, op->queue) > 1 && !is_alone &&
+                         model_breaker_lets_go(m, op->queue, 2);
         hand_out(r, x, in_company);
         ret->ids[ret->n++] = x->id;
     }
@@ -422,7 +379,9 @@ static void claim(struct run *r, struct outcome *ret) {
         ret->error = ret->n == 0 ? ERR_DISK_FULL : OK;
 }
 
-static void succeed(struct model *m, struct model_message *x, int64_t now) {
+static void succeed(struct run *r, struct model_message *x) {
+    struct model *m = r->m;
+    int64_t now = r->op->now;
     x->state = STATE_SUCCEEDED;
     x->is_alone = x->in_company = false;
     x->next_at = 0;
@@ -444,18 +403,25 @@ static void succeed(struct model *m, struct model_message *x, int64_t now) {
         story->n = 1;
     }
     touch(x, now);
+    model_breaker_outcome(r, x->queue, true, 0);
 }
 
 static void settle_one(struct run *r, struct model_message *x, const struct op_item *item) {
     int64_t now = r->op->now;
-    switch (item->action) {
-    case SETTLE_SUCCEED:
-        succeed(r->m, x, now);
-        return;
-    case SETTLE_FAIL:
+    if (item->action == SETTLE_FAIL) {
         fail(r, x, EVENT_FAILED, item->tag, item->permanent, item->delay_ms);
         return;
+    }
+    if (!next_frame(r))
+        return;
+    switch (item->action) {
+    case SETTLE_SUCCEED:
+        succeed(r, x);
+        return;
+    case SETTLE_FAIL:
+        return;
     case SETTLE_RELEASE:
+        model_breaker_probe_back(r->m, x->queue);
         x->state = STATE_PENDING;
         x->in_company = false;
         x->next_at = item->delay_ms > 0 ? now + item->delay_ms : 0;
@@ -487,10 +453,8 @@ static void settle(struct run *r, struct outcome *ret) {
             ret->results[i] = ERR_STALE_LEASE;
         else if (x->state != STATE_PROCESSING)
             ret->results[i] = item->lease ? ERR_STALE_LEASE : ERR_WRONG_STATE;
-        else if (next_frame(r))
-            settle_one(r, x, item);
         else
-            return;
+            settle_one(r, x, item);
     }
 }
 
@@ -503,22 +467,34 @@ static void audit_queue(struct run *r, enum audit_action action) {
                                           .who = r->op->who});
 }
 
+/* Anything but what succeeded: with it, the order stays. */
+static bool holds_something(const struct model *m, int queue) {
+    return model_unfinished(m, queue) + model_dead(m, queue) + count_of(m, queue, STATE_DISCARDED) >
+           0;
+}
+
 static void queue_put(struct run *r, struct outcome *ret) {
     const struct op *op = r->op;
     struct model_queue *q = &r->m->queues[op->queue];
+    if (op->has_policy)
+        ret->error = target_check(r->m, op->queue, &op->texts);
+    if (ret->error != OK)
+        return;
     ret->created = !q->exists;
-    if (op->error == ERR_DISK_FULL) {
+    if (q->exists && (!op->has_policy || (policy_equal(&q->policy, &op->policy) &&
+                                          is_same_texts(&q->texts, &op->texts))))
+        return;
+    if (q->exists && op->policy.order != q->policy.order && holds_something(r->m, op->queue))
+        ret->error = ERR_NOT_EMPTY;
+    else if (op->error == ERR_DISK_FULL)
         ret->error = ERR_DISK_FULL;
-        return;
-    }
-    if (q->exists && (!op->has_policy || policy_equal(&q->policy, &op->policy)))
-        return;
-    if (!next_frame(r))
+    if (ret->error != OK || !next_frame(r))
         return;
     audit_queue(r, q->exists ? AUDIT_QUEUE_CHANGED : AUDIT_QUEUE_CREATED);
     if (!q->exists)
         queue_make(r->m, op->queue, op->now, op->has_policy ? &op->policy : NULL);
     q->policy = op->has_policy ? op->policy : policy_default();
+    q->texts = op->has_policy ? op->texts : (struct queue_texts){0};
 }
 
 static void queue_pause(struct run *r, struct outcome *ret) {
@@ -631,4 +607,10 @@ void model_restart(struct model *m) {
         touch(&m->messages[i], m->messages[i].updated_at);
     for (size_t i = 0; i < m->job_count; i++)
         m->jobs[i].is_restarted = true;
+    for (int i = 0; i < MODEL_QUEUES; i++) {
+        struct model_queue *q = &m->queues[i];
+        memset(&q->outcomes, 0, sizeof q->outcomes);
+        memset(&q->claims, 0, sizeof q->claims);
+        q->probes_out = q->probes_good = 0;
+    }
 }

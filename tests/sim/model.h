@@ -10,6 +10,7 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "log/record.h"
 #include "sim/content.h"
 
 #include <stdbool.h>
@@ -45,10 +46,11 @@ enum op_kind {
 };
 
 struct op_item {
-    /* enqueue, edit, import: the key follows from the tag */
+    /* enqueue, edit, import */
     struct content payload, headers;
     uint32_t tag;
-    uint8_t key_bytes, idempotency; /* 0 = none */
+    struct key key;
+    uint8_t idempotency; /* 0 = none */
     uint8_t max_retries, priority;
     int64_t delay_ms, ttl_ms;
     /* settle: texts follow from the tag, 0 = none */
@@ -95,12 +97,15 @@ struct op {
     struct op_job job;
     bool has_policy, discard;
     struct policy policy;
-    bool full;      /* the disk was: not all that is due may have been done */
-    bool is_rest;   /* a tick that goes on where a crash ended it */
-    enum err error; /* what the engine said, where only it can know (ERR_DISK_FULL) */
-    uint64_t end;   /* position in the log after it */
-    unsigned limit; /* frames of it to apply; UINT32_MAX = all */
-    uint64_t *seen; /* what was looked up in the engine, in order */
+    struct queue_texts texts;
+    bool full;          /* the disk was: not all that is due may have been done */
+    bool blocked;       /* the last tick found no room: what is ready is not known */
+    bool is_rest;       /* a tick that goes on where a crash ended it */
+    uint64_t rest_from; /* the position where it goes on */
+    enum err error;     /* what the engine said, where only it can know (ERR_DISK_FULL) */
+    uint64_t end;       /* position in the log after it */
+    unsigned limit;     /* frames of it to apply; UINT32_MAX = all */
+    uint64_t *seen;     /* what was looked up in the engine, in order */
     size_t seen_count, seen_cap, seen_next;
 };
 
@@ -137,6 +142,13 @@ struct model_story {
     struct model_line lines[MODEL_STORY], last;
 };
 
+/* Where a message was dead-lettered from, and why. */
+struct model_trail {
+    size_t n;
+    uint32_t serials[TRAIL_MAX]; /* of queues */
+    uint8_t reasons[TRAIL_MAX];
+};
+
 struct model_message {
     uint64_t id;
     int queue;
@@ -149,7 +161,9 @@ struct model_message {
     uint32_t deliveries;
     int64_t created_at, updated_at, next_at, expires_at, ttl_ms, idempotency_until;
     uint32_t tag;
-    uint8_t key_bytes;
+    struct key key;
+    bool is_ordered; /* it has a place among those of its key: */
+    uint64_t rank;
     struct content payload, headers;
     uint8_t worker, version; /* of the last claim */
     bool has_error;
@@ -163,6 +177,8 @@ struct model_message {
     int64_t died_at, first_failed_at;
     uint64_t dead_seq;
     uint8_t death_version;
+    uint32_t deliveries_before; /* it was last sent again */
+    struct model_trail trail;
     uint32_t redrive_count;
     size_t group; /* place + 1, 0 = none */
     uint32_t job;
@@ -172,11 +188,29 @@ struct model_message {
     enum discard_reason why;
 };
 
+/* What was seen in a window of time, told apart by sixteenths of it. */
+#define MODEL_PARTS 16
+struct model_window {
+    struct {
+        int64_t number; /* of the sixteenth, since the epoch */
+        uint64_t all, bad;
+    } parts[MODEL_PARTS];
+};
+
 struct model_queue {
     bool exists;
     int64_t created_at;
     uint64_t serial; /* order of creation */
     struct policy policy;
+    struct queue_texts texts;
+    enum breaker_state breaker;
+    int64_t breaker_at, breaker_until;
+    uint64_t breaker_opened;
+    uint32_t breaker_cause; /* a tag; of no meaning when it never opened */
+    uint64_t alone_claims;
+    /* Forgotten in a restart: */
+    struct model_window outcomes, claims; /* bad: that failed; that were retries */
+    uint64_t probes_out, probes_good;
     struct ledger ledger;
     uint64_t deliveries, failures, redriven, redriven_succeeded, redriven_died;
     uint64_t deaths_by[REASON_COUNT];
@@ -291,6 +325,14 @@ void model_apply(struct model *m, struct op *op, struct engine *look, struct out
 
 /* What a restart changes: who waits is decided anew from times, rates begin anew. */
 void model_restart(struct model *m);
+
+/* Pending messages of an ordered queue may have to wait behind another of their key. */
+enum standing { GOES, HELD, PARKED };
+enum standing model_standing(const struct model *m, const struct model_message *x);
+/* As the message is shown: parked, too. */
+enum state model_state(const struct model *m, const struct model_message *x);
+/* The dead letter is the head of its key: later ones are parked until something is done about it. */
+bool model_parks(const struct model *m, const struct model_message *x);
 
 struct model_message *model_find(struct model *m, uint64_t id); /* NULL when it is gone */
 uint64_t model_unfinished(const struct model *m, int queue);    /* without the dead */

@@ -13,12 +13,26 @@ struct run {
     struct tick *tick; /* NULL in other operations */
 };
 
+/* A death on its way to its cause group; the message may be in another queue by then. */
+struct model_death {
+    uint64_t id, position; /* where in the log */
+    int queue;
+    enum reason reason;
+    bool stays; /* it does not move on to a target */
+    bool has_error;
+    uint32_t error_tag;
+    uint8_t version;
+    int64_t died_at;
+};
+
 /* What a tick has to keep in mind. */
 struct tick {
     size_t death_count;
-    uint64_t deaths[MODEL_MESSAGES];   /* ids; they reach their groups in the order of dead_seq */
-    bool group_left[MODEL_GROUPS];     /* a letter of it went */
-    uint64_t purged_due[MODEL_QUEUES]; /* purged, and due for retention as well: which was it? */
+    struct model_death deaths[MODEL_MESSAGES]; /* they reach their groups in the order of the log */
+    bool group_left[MODEL_GROUPS];             /* a letter of it went */
+    uint64_t purged_due[MODEL_QUEUES];   /* purged, and due for retention as well: which was it? */
+    bool costs_nothing;                  /* the lease that ends now, as the engine has it */
+    uint64_t probe_pauses[MODEL_QUEUES]; /* of failed probes */
 };
 
 __attribute__((format(printf, 2, 3))) void object(struct run *r, const char *format, ...);
@@ -27,6 +41,20 @@ uint64_t remember(struct run *r, uint64_t found);
 /* One more frame of the operation; false when it ends before. */
 bool next_frame(struct run *r);
 bool engine_has(struct run *r, const struct model_message *x, struct message_view *ret);
+
+/* -- look.c: what the engine does not show, but chose: the order of its doings, above all ------------ */
+
+struct looked {
+    uint64_t position; /* of the newest line of its story: the order in which things were done */
+    bool waits;
+    int64_t
+        failed_next_at; /* on the line of the failure of its last attempt; 0 = it died of that */
+    bool has_counts;    /* after that: */
+    bool is_alone;
+    uint8_t retry_count;
+};
+/* Zeros when there is no such message. */
+struct looked look_inside(struct engine *e, uint64_t id, uint32_t attempt, enum event failure);
 
 /* -- model.c --------------------------------------------------------------------------------------- */
 
@@ -40,10 +68,54 @@ void touch(struct model_message *x, int64_t now);
 void queue_make(struct model *m, int queue, int64_t now, const struct policy *policy);
 bool queue_is_full(const struct model *m, int queue, uint64_t messages, uint64_t bytes);
 uint64_t count_of(const struct model *m, int queue, enum state state);
+size_t count_ready(const struct model *m, int queue);
+void audit_add(struct model *m, const struct model_audit *entry);
+
+/* -- model_fail.c ------------------------------------------------------------------------------------ */
+
+/* One failure of a message in work: what becomes of it, one frame, and of its queue's breaker, another. */
 void fail(struct run *r, struct model_message *x, enum event event, uint32_t tag, bool permanent,
           int64_t delay_ms);
-void expire(struct run *r, struct model_message *x);
-void audit_add(struct model *m, const struct model_audit *entry);
+/* The same of a message that is not in work: its time to live is over, or it was delivered too often. */
+void die_waiting(struct run *r, struct model_message *x, enum reason reason);
+bool is_at_delivery_limit(const struct model *m, const struct model_message *x);
+/* Whether what the engine says of an expired lease has to be asked for: did it cost an attempt? */
+bool is_doubtful(const struct model *m, const struct model_message *x, uint32_t tag);
+
+/* -- model_order.c ----------------------------------------------------------------------------------- */
+
+/* Its place among those of its key, in the queue that it is in now. */
+void stand_in_line(const struct model *m, struct model_message *x);
+
+/* -- model_breaker.c --------------------------------------------------------------------------------- */
+
+/* One frame; false when the operation ends before. */
+bool model_breaker_turn(struct run *r, int queue, enum breaker_state state, uint32_t cause);
+/* Half open when its time has come. False when the operation ends before. */
+bool model_breaker_due(struct run *r, int queue);
+/* An attempt ended well, or in a failure that the breaker looks at. */
+void model_breaker_outcome(struct run *r, int queue, bool is_good, uint32_t tag);
+/* It came back without an outcome. */
+void model_breaker_probe_back(struct model *m, int queue);
+bool model_breaker_lets_go(const struct model *m, int queue, uint64_t most);
+/* A failed probe makes way for others so long. */
+int64_t probe_pause_ms(const struct model *m, int queue);
+int64_t model_breaker_open_ms(const struct model *m, int queue);
+bool model_budget_is_spent(const struct model *m, int queue, int64_t now);
+void model_budget_note(struct model *m, int queue, int64_t now, bool is_retry);
+/* Before and after the leases that end in a tick. */
+void breakers_begin_tick(struct run *r);
+void breakers_end_tick(struct run *r);
+
+/* -- model_target.c ---------------------------------------------------------------------------------- */
+
+/* The queue that a message that dies of this moves on to; -1 = none. */
+int target_of(const struct model *m, const struct model_message *x, enum reason reason);
+/* Of big messages the engine says whether there is room for the move. */
+int target_with_room(struct run *r, const struct model_message *x, enum reason reason);
+void move_to(struct model *m, struct model_message *x, int queue);
+void dead_letter(struct run *r, struct model_message *x, int to);
+enum err target_check(const struct model *m, int queue, const struct queue_texts *texts);
 
 /* -- model_tick.c ---------------------------------------------------------------------------------- */
 
@@ -51,10 +123,11 @@ void tick(struct run *r);
 
 /* -- model_letters.c --------------------------------------------------------------------------------- */
 
-void die(struct run *r, struct model_message *x, enum reason reason, uint8_t version);
+/* It is dead; `stays`: and does not move on. */
+void die(struct run *r, struct model_message *x, enum reason reason, uint8_t version, bool stays);
 /* A death reaches its cause group. */
-void group_join(struct run *r, struct model_message *x);
-void go_again(struct model_message *x, int64_t now);
+void group_join(struct run *r, const struct model_death *d);
+void go_again(const struct model *m, struct model_message *x, int64_t now);
 /* Makes a letter's copy, the message after all others. */
 struct model_message *copy_put(struct model *m, const struct model_message *x, int queue,
                                int64_t now);

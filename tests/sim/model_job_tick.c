@@ -122,18 +122,14 @@ static void is_moved(struct run *r, const struct model_job *j, struct model_mess
         object(r, "job %u sent message %llu to a queue that is gone", j->number,
                (unsigned long long)x->id);
     leaves_group(r, x);
-    m->queues[x->queue].ledger.moved_out++;
-    m->queues[j->to].ledger.moved_in++;
-    x->origin = x->origin < 0 ? (int8_t)x->queue : x->origin == j->to ? -1 : x->origin;
-    x->queue = j->to;
-    x->group = 0;
+    move_to(m, x, j->to);
 }
 
 static void is_sent(struct run *r, struct model_job *j, struct model_message *x) {
     goes(r, j, x);
     struct model_line line = {.event = EVENT_REDRIVEN, .job = j->number};
     (void)job_leave(r->m, x);
-    go_again(x, r->op->now);
+    go_again(r->m, x, r->op->now);
     x->part = JOB_PART_OPEN;
     j->counts.open++;
     j->sent++;

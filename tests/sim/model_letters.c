@@ -17,13 +17,13 @@ static uint64_t members(const struct model *m, size_t group) {
     return n;
 }
 
-static struct failure_facts facts_of(const struct model_message *x) {
-    struct failure_facts f = {.queue = model_queue_name(x->queue), .reason = x->reason};
-    if (x->has_error) {
-        f.fingerprint = span_cut_utf8(model_fingerprint(x->error_tag), LIMIT_FINGERPRINT);
-        f.error_class = error_class_kept(x->error_tag);
-        f.error = error_kept(x->error_tag);
-        f.detail = detail_kept(x->error_tag);
+static struct failure_facts facts_of(const struct model_death *d) {
+    struct failure_facts f = {.queue = model_queue_name(d->queue), .reason = d->reason};
+    if (d->has_error) {
+        f.fingerprint = span_cut_utf8(model_fingerprint(d->error_tag), LIMIT_FINGERPRINT);
+        f.error_class = error_class_kept(d->error_tag);
+        f.error = error_kept(d->error_tag);
+        f.detail = detail_kept(d->error_tag);
     }
     return f;
 }
@@ -36,7 +36,7 @@ static size_t group_find(const struct model *m, int queue, uint64_t key) {
     return i;
 }
 
-static size_t group_make(struct run *r, const struct model_message *x, uint64_t key) {
+static size_t group_make(struct run *r, const struct model_death *d, uint64_t key) {
     struct model *m = r->m;
     size_t i = 0;
     while (i < m->group_count && m->groups[i].exists)
@@ -45,11 +45,11 @@ static size_t group_make(struct run *r, const struct model_message *x, uint64_t 
     if (i == m->group_count)
         m->group_count++;
     m->groups[i] = (struct model_group){.exists = true,
-                                        .queue = x->queue,
+                                        .queue = d->queue,
                                         .key = key,
-                                        .reason = x->reason,
-                                        .has_error = x->has_error,
-                                        .error_tag = x->error_tag,
+                                        .reason = d->reason,
+                                        .has_error = d->has_error,
+                                        .error_tag = d->error_tag,
                                         .state_at = r->op->now};
     return i;
 }
@@ -104,33 +104,45 @@ static void count_version(struct model_group *g, uint8_t version) {
     g->version_total[i]++;
 }
 
-void group_join(struct run *r, struct model_message *x) {
+/* One that moves on is counted, and leaves its group as it was. */
+void group_join(struct run *r, const struct model_death *d) {
     struct model *m = r->m;
-    struct failure_facts facts = facts_of(x);
+    struct failure_facts facts = facts_of(d);
     uint64_t key = fingerprint_v1(&facts);
-    size_t i = group_find(m, x->queue, key);
+    size_t i = group_find(m, d->queue, key);
     if (i == m->group_count) {
-        i = group_make(r, x, key);
+        i = group_make(r, d, key);
         m->groups[i].is_explicit = facts.fingerprint.n > 0;
-    } else {
+    } else if (d->stays) {
         reopen(r, i);
     }
     struct model_group *g = &m->groups[i];
-    x->group = i + 1;
+    model_find(m, d->id)->group = d->stays ? i + 1 : 0;
     g->total++;
-    if (x->died_at > g->last_seen)
-        g->last_seen = x->died_at;
-    if (!g->first_seen || x->died_at < g->first_seen)
-        g->first_seen = x->died_at;
-    if (x->death_version)
-        count_version(g, x->death_version);
-    count_in(g->minutes, &g->minute_count, MODEL_MINUTES, x->died_at / 60000);
-    count_in(g->hours, &g->hour_count, MODEL_HOURS, x->died_at / 3600000);
+    if (d->died_at > g->last_seen)
+        g->last_seen = d->died_at;
+    if (!g->first_seen || d->died_at < g->first_seen)
+        g->first_seen = d->died_at;
+    if (d->version)
+        count_version(g, d->version);
+    count_in(g->minutes, &g->minute_count, MODEL_MINUTES, d->died_at / 60000);
+    count_in(g->hours, &g->hour_count, MODEL_HOURS, d->died_at / 3600000);
 }
 
 /* -- dying ------------------------------------------------------------------------------------------- */
 
-void die(struct run *r, struct model_message *x, enum reason reason, uint8_t version) {
+static struct model_death death_of(const struct model_message *x, bool stays) {
+    return (struct model_death){.id = x->id,
+                                .queue = x->queue,
+                                .reason = x->reason,
+                                .stays = stays,
+                                .has_error = x->has_error,
+                                .error_tag = x->error_tag,
+                                .version = x->death_version,
+                                .died_at = x->died_at};
+}
+
+void die(struct run *r, struct model_message *x, enum reason reason, uint8_t version, bool stays) {
     struct model_queue *q = &r->m->queues[x->queue];
     x->state = STATE_DEAD;
     x->reason = reason;
@@ -143,16 +155,19 @@ void die(struct run *r, struct model_message *x, enum reason reason, uint8_t ver
     struct job_counts *c = job_leave(r->m, x);
     if (c)
         c->died_again++;
+    struct model_death d = death_of(x, stays);
     if (!r->tick) {
         x->dead_seq = r->m->next_dead_seq++;
-        group_join(r, x);
+        group_join(r, &d);
         return;
     }
-    struct message_view v = {0};
-    if (r->look && !engine_has(r, x, &v))
+    struct looked l = {0};
+    if (r->look)
+        l = look_inside(r->look, x->id, 0, EVENT_NONE);
+    if (r->look && !l.position)
         object(r, "message %llu should have died", (unsigned long long)x->id);
-    x->dead_seq = remember(r, v.dead_seq);
-    r->tick->deaths[r->tick->death_count++] = x->id;
+    d.position = remember(r, l.position);
+    r->tick->deaths[r->tick->death_count++] = d;
 }
 
 /* -- one letter ---------------------------------------------------------------------------------------- */
@@ -197,8 +212,11 @@ static bool goes_on(struct run *r, struct outcome *ret) {
     return ret->error == OK && next_frame(r);
 }
 
-void go_again(struct model_message *x, int64_t now) {
+void go_again(const struct model *m, struct model_message *x, int64_t now) {
     x->state = STATE_PENDING;
+    x->deliveries_before = x->deliveries;
+    if (!x->is_ordered)
+        stand_in_line(m, x); /* one that came in dead has never stood in line */
     x->reason = REASON_NONE;
     x->retry_count = 0;
     x->next_at = 0;
@@ -216,7 +234,7 @@ void replay(struct run *r, struct outcome *ret) {
     struct job_counts *c = job_leave(r->m, x);
     if (c)
         c->skipped[SKIP_REPLAYED]++;
-    go_again(x, r->op->now);
+    go_again(r->m, x, r->op->now);
     r->m->queues[x->queue].redriven++;
     tell(r->m, x, r->op->now,
          (struct model_line){.event = EVENT_REPLAYED, .actor = r->op->who.actor});
@@ -232,11 +250,14 @@ struct model_message *copy_put(struct model *m, const struct model_message *x, i
     c->ttl_ms = of.ttl_ms;
     c->expires_at = of.ttl_ms ? now + of.ttl_ms : 0;
     c->tag = of.tag;
-    c->key_bytes = of.key_bytes;
+    c->key = of.key;
     c->payload = of.payload;
     c->headers = of.headers;
     c->redrive_count = of.redrive_count + 1;
     c->parent = of.id;
+    stand_in_line(m, c);
+    if (of.is_ordered && queue == of.queue)
+        c->rank = of.rank;
     touch(c, now);
     m->queues[queue].ledger.accepted++;
     return c;
@@ -361,7 +382,7 @@ static void import_one(struct run *r, const struct op_item *item) {
     x->priority = item->priority;
     x->ttl_ms = item->ttl_ms;
     x->tag = item->tag;
-    x->key_bytes = item->key_bytes;
+    x->key = item->key;
     x->payload = item->payload;
     x->headers = item->headers;
     x->died_at = item->died_at;
@@ -377,7 +398,8 @@ static void import_one(struct run *r, const struct op_item *item) {
     x->dead_seq = m->next_dead_seq++;
     touch(x, item->died_at);
     m->queues[x->queue].ledger.moved_in++;
-    group_join(r, x);
+    struct model_death d = death_of(x, true);
+    group_join(r, &d);
 }
 
 void import(struct run *r, struct outcome *ret) {

@@ -51,6 +51,17 @@ static const char *const control_names[CONTROL_COUNT] = {
     [CONTROL_LETTER_UNLISTED] = "letter-unlisted",
     [CONTROL_LETTER_KEPT] = "letter-kept",
     [CONTROL_LETTER_EARLY] = "letter-early",
+    [CONTROL_ORDER_OVERTAKES] = "order-overtakes",
+    [CONTROL_BREAKER_FORGETS] = "breaker-forgets",
+    [CONTROL_ORDER_UNPARKED] = "order-unparked",
+    [CONTROL_BREAKER_COSTS] = "breaker-costs",
+    [CONTROL_BUDGET_FORGOTTEN] = "budget-forgotten",
+    [CONTROL_DELIVERIES_UNBOUND] = "deliveries-unbound",
+    [CONTROL_TARGET_FORGOTTEN] = "target-forgotten",
+    [CONTROL_TARGET_UNASKED] = "target-unasked",
+    [CONTROL_OVERFLOW_FORGOTTEN] = "overflow-forgotten",
+    [CONTROL_OVERFLOW_REJECTS] = "overflow-rejects",
+    [CONTROL_RULES_FORGOTTEN] = "rules-forgotten",
 };
 
 struct options {

@@ -13,7 +13,7 @@ uint64_t dice(struct world *w, uint64_t n) {
 }
 
 int any_queue(struct world *w) {
-    return dice(w, 3) ? (int)dice(w, 2) : (int)dice(w, MODEL_QUEUES);
+    return dice(w, 3) ? (int)dice(w, 3) : (int)dice(w, MODEL_QUEUES);
 }
 
 /* -- producing ---------------------------------------------------------------------------------------- */
@@ -48,16 +48,26 @@ void any_content(struct world *w, struct op_item *item, uint32_t bytes) {
     item->headers = content_of(tag, dice(w, 4) ? 0 : (uint32_t)dice(w, 100));
 }
 
+struct key any_key(struct world *w, uint32_t tag) {
+    uint64_t luck = dice(w, 8);
+    if (luck < 5)
+        return shared_key((unsigned)dice(w, MODEL_SHARED_KEYS));
+    return luck == 5 ? own_key(tag, (uint8_t)dice(w, 256)) : (struct key){0};
+}
+
 static void step_enqueue(struct world *w) {
     if (w->live.message_count > MESSAGES_MANY)
         return;
-    struct op *op = world_op(w, OP_ENQUEUE, any_queue(w));
+    int queue = any_queue(w);
+    if (!w->live.queues[queue].exists && dice(w, 8))
+        put_queue(w, queue);
+    struct op *op = world_op(w, OP_ENQUEUE, queue);
     op->n = dice(w, 4) ? 1 : 1 + dice(w, dice(w, 4) ? 6 : MODEL_BATCH);
     for (size_t i = 0; i < op->n; i++) {
         struct op_item *item = &op->items[i];
         item->tag = w->next_tag++;
         any_content(w, item, i == 0 ? any_size(w) : (uint32_t)dice(w, 1500));
-        item->key_bytes = dice(w, 6) ? 0 : (uint8_t)dice(w, 256);
+        item->key = any_key(w, item->tag);
         item->idempotency = dice(w, 5) ? 0 : (uint8_t)(1 + dice(w, 30));
         item->max_retries = dice(w, 3) ? 0 : (uint8_t)(1 + dice(w, 10));
         item->priority = dice(w, 3) ? 0 : (uint8_t)dice(w, PRIORITY_MAX + 1);
@@ -132,62 +142,6 @@ static void step_settle(struct world *w) {
 struct who any_who(struct world *w) {
     return (struct who){.actor = (uint8_t)dice(w, MODEL_ACTORS),
                         .reason = (uint8_t)dice(w, dice(w, 20) ? 3 : MODEL_REASONS)};
-}
-
-/* -- queues ----------------------------------------------------------------------------------------------------- */
-
-static int64_t or_none(struct world *w, int64_t ms) {
-    return dice(w, 2) ? 0 : 1 + (int64_t)dice(w, (uint64_t)ms);
-}
-
-static struct policy any_policy(struct world *w) {
-    struct policy p = policy_default();
-    p.max_retries = (uint8_t)(1 + dice(w, dice(w, 5) ? 5 : 250));
-    p.backoff.kind = (enum backoff_kind)dice(w, 3);
-    p.backoff.jitter = dice(w, 4) ? JITTER_NONE : (enum jitter)dice(w, 3);
-    p.backoff.base_ms = (int64_t)dice(w, 3000);
-    p.backoff.cap_ms = (int64_t)dice(w, 60000);
-    p.backoff.factor_milli = (uint32_t)(1000 + dice(w, 3000));
-    p.backoff.list_count = (uint32_t)(1 + dice(w, LIMIT_BACKOFF_LIST));
-    for (uint32_t i = 0; i < p.backoff.list_count; i++)
-        p.backoff.list_seconds[i] = (uint32_t)dice(w, 20);
-    p.lease_ms = 1000 + (int64_t)dice(w, 60000);
-    p.delay_ms = dice(w, 4) ? 0 : (int64_t)dice(w, 3000);
-    p.ttl_ms = dice(w, 4) ? 0 : 1000 + (int64_t)dice(w, 100000);
-    p.messages_max = dice(w, 2) ? 0 : 1 + dice(w, 80);
-    p.bytes_max = dice(w, 4) ? 0 : 1 + dice(w, 300000);
-    p.idempotency_window_ms = 1000 + (int64_t)dice(w, 120000);
-    p.keep_succeeded_ms = (int64_t)dice(w, 60000);
-    p.keep_succeeded_max = dice(w, 40);
-    p.keep_dead_ms = or_none(w, 200000);
-    p.redrive_limit = (uint32_t)dice(w, 5);
-    return p;
-}
-
-static void step_queue_put(struct world *w) {
-    struct op *op = world_op(w, OP_QUEUE_PUT, any_queue(w));
-    op->has_policy = dice(w, 8) != 0;
-    op->who = any_who(w);
-    op->policy = any_policy(w);
-    world_run(w, op);
-}
-
-static void step_queue_delete(struct world *w) {
-    struct op *op = world_op(w, OP_QUEUE_DELETE, any_queue(w));
-    op->discard = dice(w, 3) == 0;
-    op->who = any_who(w);
-    world_run(w, op);
-}
-
-static void step_queue_pause(struct world *w) {
-    struct op *op = world_op(w, OP_QUEUE_PAUSE, any_queue(w));
-    op->paused = dice(w, 8) == 0;
-    op->who = any_who(w);
-    world_run(w, op);
-}
-
-static void step_watch(struct world *w) {
-    world_run(w, world_op(w, OP_WATCH, any_queue(w)));
 }
 
 /* -- time ------------------------------------------------------------------------------------------------------------ */
@@ -294,7 +248,8 @@ static void step_read(struct world *w) {
     for (size_t i = 0; i < m->message_count && k < list.limit; i++) {
         const struct model_message *x = &m->messages[i];
         if (x->queue != queue || x->id <= list.after ||
-            (list.state < 0 ? x->state == STATE_DISCARDED : x->state != (enum state)list.state))
+            (list.state < 0 ? x->state == STATE_DISCARDED
+                            : model_state(m, x) != (enum state)list.state))
             continue;
         if (skip > 0) {
             skip--;
@@ -320,12 +275,12 @@ static const struct {
     void (*step)(struct world *w);
     unsigned weight;
 } steps[] = {
-    {step_enqueue, 200}, {step_claim, 220},    {step_settle, 220},    {step_replay, 24},
-    {step_edit, 6},      {step_discard, 10},   {step_undiscard, 6},   {step_import, 5},
-    {step_group, 6},     {step_job_start, 8},  {step_job_change, 12}, {step_clock, 100},
-    {step_commit, 140},  {step_clean, 90},     {step_read, 30},       {step_letters, 10},
-    {step_watch, 10},    {step_queue_put, 12}, {step_queue_pause, 6}, {step_queue_delete, 3},
-    {step_crash, 4},     {step_fault, 3},      {world_compare, 1},
+    {step_enqueue, 200},    {step_claim, 220},    {step_settle, 220},    {step_replay, 24},
+    {step_edit, 6},         {step_discard, 10},   {step_undiscard, 6},   {step_import, 5},
+    {step_group, 6},        {step_job_start, 8},  {step_job_change, 12}, {step_clock, 100},
+    {step_commit, 140},     {step_clean, 90},     {step_read, 30},       {step_letters, 10},
+    {step_watch, 10},       {step_queue_put, 12}, {step_queue_pause, 6}, {step_queue_delete, 3},
+    {step_turn_target, 12}, {step_crash, 4},      {step_fault, 3},       {world_compare, 1},
 };
 
 void world_step(struct world *w) {
@@ -382,6 +337,19 @@ static void resume_all(struct world *w) {
             world_run(w, world_op(w, OP_QUEUE_PAUSE, q));
 }
 
+/* Parked ones wait for a decision. */
+static void decide_heads(struct world *w) {
+    for (size_t i = 0; i < w->live.message_count; i++) {
+        const struct model_message *x = &w->live.messages[i];
+        if (!model_parks(&w->live, x))
+            continue;
+        struct op *op = world_op(w, OP_DISCARD, x->queue);
+        op->id = x->id;
+        op->why = DISCARD_OBSOLETE;
+        world_run(w, op);
+    }
+}
+
 void world_settle_all(struct world *w) {
     crash_io_fail(w->disk, 0, 0, 0, 0);
     room_again(w);
@@ -393,6 +361,7 @@ void world_settle_all(struct world *w) {
                        (unsigned long long)unfinished(w),
                        (unsigned long long)model_active_jobs(&w->live));
         world_tick(w);
+        decide_heads(w);
         for (int q = 0; q < MODEL_QUEUES; q++)
             if (w->live.queues[q].exists)
                 succeed_all(w, q);

@@ -12,6 +12,17 @@ uint32_t any_size(struct world *w);
 /* A payload and headers, now and then as JSON. */
 void any_content(struct world *w, struct op_item *item, uint32_t bytes);
 uint32_t any_error(struct world *w);
+struct key any_key(struct world *w, uint32_t tag);
+
+/* -- steps_queues.c ------------------------------------------------------------------------------------ */
+
+void step_queue_put(struct world *w);
+void step_turn_target(struct world *w);
+void step_queue_delete(struct world *w);
+void step_queue_pause(struct world *w);
+void step_watch(struct world *w);
+/* With a policy, mostly one that suits it. */
+void put_queue(struct world *w, int queue);
 
 /* -- steps_letters.c ----------------------------------------------------------------------------------- */
 

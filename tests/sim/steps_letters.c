@@ -54,7 +54,7 @@ static void any_letter(struct world *w, struct op *op, size_t i) {
         item->id = known->id;
     any_content(w, item, (uint32_t)dice(w, 2000));
     item->tag = any_error(w);
-    item->key_bytes = (uint8_t)dice(w, 20);
+    item->key = any_key(w, w->next_tag++);
     item->max_retries = (uint8_t)(1 + dice(w, 5));
     item->priority = (uint8_t)dice(w, PRIORITY_MAX + 1);
     item->ttl_ms = dice(w, 3) ? 0 : (int64_t)(1 + dice(w, 20000));

@@ -128,7 +128,10 @@ void world_run(struct world *w, struct op *op) {
     memset(&want, 0, sizeof want);
     op->now = w->now;
     op->full = log_stats(w->log).full;
+    op->blocked = w->blocked;
+    world_spoil_guards(w, op, true);
     op->error = got.error = world_do(w, op, &got);
+    world_spoil_guards(w, op, false);
     op->end = log_end(w->log);
     w->report->operations++;
     note_op(w, op, &got);
@@ -328,6 +331,7 @@ static bool is_part_of_tick(struct world *w, struct op *op, char *text, size_t t
     model_restart(&w->scratch);
     op->full = log_stats(w->log).full;
     op->is_rest = true;
+    op->rest_from = log_end(w->log);
     (void)world_do(w, op, &unused);
     commit_safely(w);
     char wrong[200];

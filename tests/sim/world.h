@@ -35,6 +35,18 @@ enum control {
     CONTROL_LETTER_UNLISTED, /* a dead letter is on no page */
     CONTROL_LETTER_KEPT,     /* retention of dead letters is forgotten */
     CONTROL_LETTER_EARLY,    /* retention takes them too early */
+    /* controls_guards.c: */
+    CONTROL_ORDER_OVERTAKES,    /* a message goes before others of its key */
+    CONTROL_BREAKER_FORGETS,    /* an open breaker lets everything through */
+    CONTROL_ORDER_UNPARKED,     /* a dead head lets its key go on */
+    CONTROL_BREAKER_COSTS,      /* failures while it is open cost an attempt */
+    CONTROL_BUDGET_FORGOTTEN,   /* retries have no budget */
+    CONTROL_DELIVERIES_UNBOUND, /* deliveries are not counted */
+    CONTROL_TARGET_FORGOTTEN,   /* dead letters stay */
+    CONTROL_TARGET_UNASKED,     /* they move to a queue that does not take them */
+    CONTROL_OVERFLOW_FORGOTTEN, /* queues hold any number */
+    CONTROL_OVERFLOW_REJECTS,   /* what should have been accepted, and dead */
+    CONTROL_RULES_FORGOTTEN,    /* failures are not classified */
     CONTROL_COUNT
 };
 
@@ -82,6 +94,9 @@ void world_note(struct world *w, const char *format, ...) __attribute__((format(
  * that of a look at pages of letters; a replay: false when it is not to be spoilt. */
 void world_spoil(struct world *w);
 void world_spoil_tick(struct world *w, bool begins);
+void world_spoil_guards(struct world *w, const struct op *op, bool begins); /* for that of it */
+void spoil_order(struct world *w);
+void spoil_breaker(struct world *w);
 void world_spoil_pages(struct world *w, bool begins);
 bool world_replay_spoilt(struct world *w, const struct op *op);
 

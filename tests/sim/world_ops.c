@@ -46,7 +46,7 @@ static enum err do_enqueue(struct world *w, struct op *op, struct outcome *got) 
         idempotency[i] = item->idempotency;
         items[i] = (struct message_new){.payload = keep_payload(item),
                                         .headers = keep_headers(item),
-                                        .key = keep(model_bytes(2, item->tag, item->key_bytes)),
+                                        .key = keep(key_bytes(item->key)),
                                         .idempotency_key =
                                             span_of(&idempotency[i], item->idempotency != 0),
                                         .max_retries = item->max_retries,
@@ -169,7 +169,7 @@ static enum err do_import(struct world *w, struct op *op, struct outcome *got) {
         items[i] = (struct letter_new){.id = item->id,
                                        .payload = keep_payload(item),
                                        .headers = keep_headers(item),
-                                       .key = keep(model_bytes(2, item->tag, item->key_bytes)),
+                                       .key = keep(key_bytes(item->key)),
                                        .max_retries = item->max_retries,
                                        .retry_count = item->retry_count,
                                        .priority = item->priority,
@@ -232,10 +232,11 @@ static enum err do_job_change(struct world *w, struct op *op, struct outcome *go
 /* -- queues and time ----------------------------------------------------------------------------------- */
 
 static enum err do_queue_put(struct world *w, struct op *op, struct outcome *got) {
-    static const struct policy_texts no_texts;
+    static const struct queue_texts none;
+    const struct policy_texts texts = model_policy_texts(op->has_policy ? &op->texts : &none);
     const struct act act = model_act(op->who);
     return engine_queue_put(w->engine, op->now, model_queue_name(op->queue),
-                            op->has_policy ? &op->policy : NULL, &no_texts, &act, &got->created);
+                            op->has_policy ? &op->policy : NULL, &texts, &act, &got->created);
 }
 
 static enum err do_queue_pause(struct world *w, struct op *op, struct outcome *got) {
@@ -361,8 +362,9 @@ void world_compare_touched(struct world *w, const struct op *op, const struct ou
     const struct model *m = &w->live;
     const char *name = world_op_name(op->kind);
     char text[256];
+    int target = op->queue >= 0 ? m->queues[op->queue].texts.target - 1 : -1;
     for (int q = 0; q < MODEL_QUEUES; q++)
-        if ((op->kind == OP_TICK || q == op->queue) &&
+        if ((op->kind == OP_TICK || q == op->queue || q == target) &&
             !model_same_queue(m, w->engine, q, !w->blocked, text, sizeof text))
             world_fail(w, "after %s: %s", name, text);
     if (!model_same_counters(m, w->engine, text, sizeof text) ||
