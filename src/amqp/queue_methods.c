@@ -201,10 +201,26 @@ static bool declare_active(struct channel *c, const amqp_queue_declare_t *m,
     return ok;
 }
 
+/* Whether somebody still waits for answers there: that is asked by declaring its name passively. */
+static void declare_address(struct channel *c, const amqp_queue_declare_t *m) {
+    if (!reply_is_there(c->session->amqp, method_span(m->queue))) {
+        channel_fail(c, CODE_NOT_FOUND, DECLARE, "no queue '%.*s' in vhost '%.*s'",
+                     TEXT(method_span(m->queue)), TEXT(session_vhost(c->session)));
+        return;
+    }
+    amqp_queue_declare_ok_t ok = {.queue = m->queue, .consumer_count = 1};
+    if (!m->nowait)
+        channel_send(c, true, AMQP_QUEUE_DECLARE_OK_METHOD, &ok);
+}
+
 static void declare(struct channel *c, const amqp_queue_declare_t *m) {
     struct amqp *a = c->session->amqp;
     struct place q;
     struct queue_amqp_view view;
+    if (m->passive && reply_is_address(method_span(m->queue))) {
+        declare_address(c, m);
+        return;
+    }
     if (m->passive) {
         if (!name_find_queue(c, m->queue, DECLARE, &a->name, &q, &view))
             return;

@@ -237,7 +237,24 @@ static struct amqp_queue *find_expired(struct amqp *a, int64_t now, unsigned *fr
     return NULL;
 }
 
+static bool find_expiring(void *ctx, const struct queue_view *q) {
+    struct amqp *a = ctx;
+    struct queue_amqp_view v;
+    if (engine_queue_amqp(a->server->engine, q->name, &v) == OK && v.effective.expires_ms >= 0)
+        registry_touch(a, q->name, v.effective.expires_ms);
+    return true;
+}
+
+/* Queues that were there before the start count as used at the start. */
+static void load(struct amqp *a) {
+    enum err e = engine_queues(a->server->engine, (struct span){0}, find_expiring, a);
+    assert(e == OK); /* from the first one on */
+    a->is_loaded = true;
+}
+
 int64_t registry_expire(struct amqp *a, int64_t now) {
+    if (!a->is_loaded)
+        load(a);
     if (now < a->expire_at)
         return a->expire_at;
     int64_t next = TIME_NEVER;

@@ -145,6 +145,7 @@ static void commit(struct channel *c) {
     for (size_t i = 0; t != NULL && i < t->settle_count; i++)
         delivery_settle(c, &t->settles[i].delivery, t->settles[i].action);
     settling_flush(c->session->amqp);
+    channel_schedule(c);
     if (t != NULL)
         release(t);
     if (!is_whole) {

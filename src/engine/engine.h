@@ -142,7 +142,7 @@ struct letter_new {
     int64_t created_at, died_at, first_failed_at, ttl_ms;
     uint64_t parent_id, edited_to; /* 0 = none */
     struct span origin;
-    struct span envelope; /* packed and good, or empty */
+    struct span envelope;                  /* packed and good, or empty */
     const struct letter_attempt *attempts; /* oldest first, at most LIMIT_IMPORT_ATTEMPTS */
     size_t attempt_count;
 };

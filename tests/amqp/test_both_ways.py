@@ -112,3 +112,22 @@ def test_messages_come_back_when_a_connection_ends(broker, connect, channel, que
     again = [get(channel, queue) for _ in range(5)]
     assert got == [b"0", b"1", b"2"] and [body for _, _, body in again] == [b"0", b"1", b"2", b"3", b"4"]
     assert [m.redelivered for m, _, _ in again] == [True, True, True, False, False]
+
+
+def test_direct_reply_to(connect, channel, queue):
+    answers = []
+    channel.basic_consume("amq.rabbitmq.reply-to", lambda c, m, p, b: answers.append((p.correlation_id, b)), auto_ack=True)
+    publish(channel, queue, "question", reply_to="amq.rabbitmq.reply-to", correlation_id="7")
+    server = connect().channel()
+    _, properties, body = get(server, queue)
+    address = properties.reply_to
+    assert body == b"question" and address.startswith("amq.rabbitmq.reply-to.")
+    assert server.queue_declare(address, passive=True).method.consumer_count == 1
+    server.basic_publish("", address, b"answer", pika.BasicProperties(correlation_id=properties.correlation_id))
+    while not answers:
+        channel.connection.process_data_events(time_limit=1)
+    assert answers == [("7", b"answer")]
+    channel.close()
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as e:
+        server.queue_declare(address, passive=True)
+    assert e.value.reply_code == 404

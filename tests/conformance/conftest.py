@@ -3,7 +3,7 @@
     PEER=rabbitmq python3 -m pytest tests/conformance
 
 At the end stands a table of clients and what they can do. A test that is known to come out otherwise on a peer carries @differs(rabbitmq="why"). It still runs there, and must fail: a
-difference that has gone away is news, too. docs/amqp.md has the table of them (`pytest --differences` prints it).
+difference that has gone away is news, too. docs/amqp.md has the table of them (`pytest --differences tests/conformance` prints it).
 """
 import itertools
 import re
