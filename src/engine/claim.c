@@ -66,7 +66,8 @@ static uint32_t first_ready(const struct engine *e, const struct queue *q, int64
         return fresh;
     uint32_t retry = set_after(st, q, SET_READY, LINE_OF_RETRIES, 0);
     const struct slot *f = slot_at(st, fresh), *r = slot_at(st, retry);
-    bool retry_is_first = r->priority != f->priority ? r->priority > f->priority : r->id < f->id;
+    bool retry_is_first = r->priority != f->priority ? r->priority > f->priority
+                                                     : slot_arrival(st, r) < slot_arrival(st, f);
     return retry_is_first ? retry : fresh;
 }
 

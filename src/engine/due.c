@@ -90,8 +90,8 @@ static uint32_t trim_succeeded(struct engine *e, struct queue *q, int64_t now, u
         else if (over_at < q->trim_next_at)
             q->trim_next_at = over_at;
         if (walks)
-            q->trim_after = s->id;
-        i = set_after(st, q, SET_SUCCEEDED, 0, s->id);
+            q->trim_after = slot_arrival(st, s);
+        i = set_after(st, q, SET_SUCCEEDED, 0, slot_arrival(st, s));
     }
     if (n > 0)
         emit_gone(
@@ -191,9 +191,9 @@ static uint32_t drop_some(struct engine *e, struct queue *q, uint32_t most) {
         for (uint32_t i = set_first(st, q, set); i && n < most; n++) {
             const struct slot *s = slot_at(st, i);
             unsigned line = slot_line(s);
-            uint64_t id = s->id;
+            uint64_t arrival = slot_arrival(st, s);
             gone_add(e, &gone, s);
-            i = set_after(st, q, set, line, id);
+            i = set_after(st, q, set, line, arrival);
         }
         gone_end(e, &gone);
     }

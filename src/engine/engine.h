@@ -264,11 +264,11 @@ enum err engine_history(struct engine *e, struct span queue, uint64_t id,
 
 struct list {
     int state;      /* enum state, or -1 for all that are not discarded */
-    uint64_t after; /* only ids above */
+    uint64_t after; /* only what stands behind the message of this id, 0 = all */
     size_t offset;  /* skip so many */
     size_t limit;   /* 1..LIMIT_BATCH */
 };
-/* Ids in creation order into ret_ids (list->limit entries); *ret_n of them. None when there is no
+/* Ids in order of arrival in the queue (what came through a dead-letter exchange: when it came) into ret_ids (list->limit entries); *ret_n of them. None when there is no
  * such queue. */
 void engine_list(struct engine *e, struct span queue, const struct list *list, uint64_t *ret_ids,
                  size_t *ret_n);

@@ -194,7 +194,7 @@ enum err engine_history(struct engine *e, struct span queue, uint64_t id,
 
 #define RUNS_MAX (LINES + SET_COUNT)
 
-/* A list in order of id is a merge of runs that are: each set but the ready ones, and those once a
+/* A list in order of arrival is a merge of runs that are: each set but the ready ones, and those once a
  * line. */
 struct run {
     enum set set;
@@ -203,13 +203,17 @@ struct run {
     uint32_t head; /* 0 = at its end */
 };
 
+static uint64_t arrival_of(const struct engine *e, uint32_t slot) {
+    return slot_arrival(&e->st, slot_at(&e->st, slot));
+}
+
 static uint32_t run_after(const struct engine *e, const struct queue *q, const struct run *r,
-                          uint64_t id) {
-    uint32_t i = set_after(&e->st, q, r->set, r->line, id);
+                          uint64_t arrival) {
+    uint32_t i = set_after(&e->st, q, r->set, r->line, arrival);
     /* Held ones are pending or parked. */
     while (i && r->state >= 0 && r->set == SET_HELD &&
            (int)state_of(e, slot_at(&e->st, i)) != r->state)
-        i = set_after(&e->st, q, SET_HELD, 0, slot_at(&e->st, i)->id);
+        i = set_after(&e->st, q, SET_HELD, 0, arrival_of(e, i));
     if (i && r->set == SET_READY && slot_line(slot_at(&e->st, i)) != r->line)
         return 0;
     return i;
@@ -229,13 +233,16 @@ static bool set_wanted(enum set set, int state) {
 
 static size_t runs_begin(const struct engine *e, const struct queue *q, const struct list *list,
                          struct run runs[static RUNS_MAX]) {
+    uint32_t last = slot_find(&e->st, list->after);
+    bool is_here = last && slot_at(&e->st, last)->queue == q->place;
+    uint64_t after = is_here ? arrival_of(e, last) : list->after;
     size_t n = 0;
     for (enum set set = 0; set < SET_COUNT; set++) {
         if (!set_wanted(set, list->state))
             continue;
         for (unsigned line = 0; line < (set == SET_READY ? LINES : 1); line++) {
             runs[n] = (struct run){.set = set, .state = list->state, .line = line};
-            runs[n].head = run_after(e, q, &runs[n], list->after);
+            runs[n].head = run_after(e, q, &runs[n], after);
             if (runs[n].head)
                 n++;
         }
@@ -254,14 +261,14 @@ void engine_list(struct engine *e, struct span queue, const struct list *list, u
     while (n > 0 && *ret_n < list->limit) {
         size_t least = 0;
         for (size_t k = 1; k < n; k++)
-            if (slot_at(&e->st, runs[k].head)->id < slot_at(&e->st, runs[least].head)->id)
+            if (arrival_of(e, runs[k].head) < arrival_of(e, runs[least].head))
                 least = k;
-        uint64_t id = slot_at(&e->st, runs[least].head)->id;
+        uint32_t i = runs[least].head;
         if (skip > 0)
             skip--;
         else
-            ret_ids[(*ret_n)++] = id;
-        runs[least].head = run_after(e, q, &runs[least], id);
+            ret_ids[(*ret_n)++] = slot_at(&e->st, i)->id;
+        runs[least].head = run_after(e, q, &runs[least], arrival_of(e, i));
         if (!runs[least].head)
             runs[least] = runs[--n];
     }

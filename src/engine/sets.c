@@ -10,12 +10,17 @@ unsigned slot_line(const struct slot *s) {
     return (unsigned)(PRIORITY_MAX - s->priority) + lane * (PRIORITY_MAX + 1);
 }
 
-static uint64_t key_of(enum set set, unsigned line, uint64_t id) {
-    return set == SET_READY ? (uint64_t)line << 53 | id : id;
+uint64_t slot_arrival(const struct engine_state *st, const struct slot *s) {
+    uint64_t arrival = s->extra ? extra_at(st, s->extra)->arrival : 0;
+    return arrival ? arrival : s->id;
 }
 
-static uint64_t key(const struct slot *s, enum set set) {
-    return key_of(set, slot_line(s), s->id);
+static uint64_t key_of(enum set set, unsigned line, uint64_t arrival) {
+    return set == SET_READY ? (uint64_t)line << 53 | arrival : arrival;
+}
+
+static uint64_t key(const struct engine_state *st, const struct slot *s, enum set set) {
+    return key_of(set, slot_line(s), slot_arrival(st, s));
 }
 
 static uint32_t rank_of(const struct slot *s) {
@@ -26,22 +31,22 @@ static uint32_t rank_of(const struct slot *s) {
 
 void set_add(struct engine_state *st, struct queue *q, enum set set, uint32_t i) {
     struct slot *n = slot_at(st, i);
-    uint64_t k = key(n, set);
+    uint64_t k = key(st, n, set);
     uint32_t rank = rank_of(n);
     uint32_t *link = &q->sets[set];
     while (*link) {
         struct slot *s = slot_at(st, *link);
         if (rank_of(s) < rank)
             break;
-        link = k < key(s, set) ? &s->left : &s->right;
+        link = k < key(st, s, set) ? &s->left : &s->right;
     }
     /* The new slot takes this place; what was below is split between its two sides. */
     uint32_t below = *link, *left = &n->left, *right = &n->right;
     *link = i;
     while (below) {
         struct slot *s = slot_at(st, below);
-        assert(key(s, set) != k);
-        if (key(s, set) < k) {
+        assert(key(st, s, set) != k);
+        if (key(st, s, set) < k) {
             *left = below;
             left = &s->right;
             below = s->right;
@@ -56,12 +61,12 @@ void set_add(struct engine_state *st, struct queue *q, enum set set, uint32_t i)
 
 void set_remove(struct engine_state *st, struct queue *q, enum set set, uint32_t i) {
     struct slot *gone = slot_at(st, i);
-    uint64_t k = key(gone, set);
+    uint64_t k = key(st, gone, set);
     uint32_t *link = &q->sets[set];
     while (*link != i) {
         assert(*link != 0);
         struct slot *s = slot_at(st, *link);
-        link = k < key(s, set) ? &s->left : &s->right;
+        link = k < key(st, s, set) ? &s->left : &s->right;
     }
     uint32_t left = gone->left, right = gone->right;
     while (left && right) {
@@ -87,12 +92,12 @@ uint32_t set_first(const struct engine_state *st, const struct queue *q, enum se
 }
 
 uint32_t set_after(const struct engine_state *st, const struct queue *q, enum set set,
-                   unsigned line, uint64_t id) {
-    uint64_t k = key_of(set, line, id);
+                   unsigned line, uint64_t arrival) {
+    uint64_t k = key_of(set, line, arrival);
     uint32_t best = 0;
     for (uint32_t i = q->sets[set]; i;) {
         const struct slot *s = slot_at(st, i);
-        if (key(s, set) > k) {
+        if (key(st, s, set) > k) {
             best = i;
             i = s->left;
         } else {

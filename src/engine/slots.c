@@ -178,6 +178,7 @@ struct message_image slot_image(const struct engine_state *st, const struct slot
         .is_alone = x->is_alone,
         .in_company = x->in_company,
         .is_unroutable = x->is_unroutable,
+        .arrival = x->arrival,
         .is_ordered = p != NULL,
         .order_key = p ? p->key : 0,
         .order_rank = p ? p->rank : 0,

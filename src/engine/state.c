@@ -256,7 +256,7 @@ void apply_queue(struct engine_state *st, const struct record_queue *r, uint64_t
         queue_wake(st, q);
     /* While the log is read letters may come before it: whether they hold their keys is known now. */
     for (uint32_t i = orders_anew ? set_first(st, q, SET_DEAD) : 0; i;
-         i = set_after(st, q, SET_DEAD, 0, slot_at(st, i)->id))
+         i = set_after(st, q, SET_DEAD, 0, slot_arrival(st, slot_at(st, i))))
         line_follow(st, i);
     bool was_dropping = q->dropping;
     q->dropping = r->dropping;
@@ -292,6 +292,12 @@ static void note_dead_seq(struct engine_state *st, const struct letter_image *m)
         st->next_dead_seq = m->dead_seq + 1;
 }
 
+/* The same of an id, or what is given out like one. */
+static void note_id(struct engine_state *st, uint64_t id) {
+    if (id >= st->next_id)
+        st->next_id = id + 1;
+}
+
 static void take_letter(struct engine_state *st, uint32_t i, const struct letter_image *m) {
     struct letter *l = slot_need_letter(st, i);
     struct queue *q = queue_at(st, slot_at(st, i)->queue);
@@ -316,7 +322,7 @@ static void take_image(struct engine_state *st, uint32_t i, const struct message
     s->deliveries = m->deliveries & LIMIT_DELIVERIES;
     bool plain = m->next_at == 0 && m->expires_at == 0 && m->retry_count == 0 &&
                  m->first_failed_at == 0 && !m->has_letter && !m->is_ordered && !m->is_alone &&
-                 !m->in_company && !m->is_unroutable;
+                 !m->in_company && !m->is_unroutable && !m->arrival;
     if (plain && !s->extra)
         return;
     struct extra *x = slot_need_extra(st, s);
@@ -329,6 +335,7 @@ static void take_image(struct engine_state *st, uint32_t i, const struct message
     x->is_alone = m->is_alone;
     x->in_company = m->in_company;
     x->is_unroutable = m->is_unroutable;
+    x->arrival = m->arrival;
     if (m->has_letter)
         take_letter(st, i, &m->letter);
     if (m->is_ordered)
@@ -375,8 +382,8 @@ void apply_message(struct engine_state *st, const struct record_message *r, uint
                    size_t bytes) {
     struct queue *q = queue_of_record(st, r->queue);
     count_message(st, q, r);
-    if (r->id >= st->next_id)
-        st->next_id = r->id + 1;
+    note_id(st, r->id);
+    note_id(st, r->image.arrival);
 
     uint32_t i = slot_find(st, r->id);
     bool was_on_time = false; /* its wait was over: it does not begin again */

@@ -61,6 +61,7 @@ _Static_assert(sizeof(struct slot) == 56, "the memory of a pending message is a 
 struct extra {
     int64_t next_at, expires_at, idempotency_until, first_failed_at; /* 0 = none */
     uint64_t history; /* position of the newest line of its story, 0 = none */
+    uint64_t arrival; /* its place among those of its queue, 0 = its id */
     uint64_t error;   /* position of the newest failure since the last replay */
     uint32_t history_bytes;
     uint32_t timer;  /* place in the heap */
@@ -499,9 +500,11 @@ void audit_release(struct engine_state *st);
 void set_add(struct engine_state *st, struct queue *q, enum set set, uint32_t i);
 void set_remove(struct engine_state *st, struct queue *q, enum set set, uint32_t i);
 uint32_t set_first(const struct engine_state *st, const struct queue *q, enum set set);
-/* The first one whose key is above that of (line, id); the line counts in SET_READY only. */
+/* Where it stands among those of its queue, within its line: its id, or where it came in later. */
+uint64_t slot_arrival(const struct engine_state *st, const struct slot *s);
+/* The first one whose key is above that of (line, arrival); the line counts in SET_READY only. */
 uint32_t set_after(const struct engine_state *st, const struct queue *q, enum set set,
-                   unsigned line, uint64_t id);
+                   unsigned line, uint64_t arrival);
 /* In SET_READY: 0 goes first; those behind come after all others, each by falling priority. */
 #define LINES (3 * (PRIORITY_MAX + 1))
 #define LINE_OF_RETRIES (PRIORITY_MAX + 1)

@@ -144,6 +144,8 @@ void target_append(struct engine *e, uint32_t slot, int64_t now, const struct re
     struct record_message *m = &t->message;
     m->image = slot_image(&e->st, s);
     append_copies(e, now, from, t);
+    if (t->by_exchange) /* it goes behind what is in the queue already, as what is published does */
+        m->image.arrival = e->st.next_id;
     m->image.priority = priority_of_letter(to, t);
     m->image.state = STATE_PENDING;
     m->image.retry_count = 0;

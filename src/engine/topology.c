@@ -411,10 +411,10 @@ enum err engine_queue_purge(struct engine *e, int64_t now, struct span queue, ui
         for (uint32_t n = 0; i && n < RECORD_GONE_IDS; n++, left--) {
             const struct slot *s = slot_at(&e->st, i);
             unsigned line = slot_line(s);
-            uint64_t id = s->id;
+            uint64_t arrival = slot_arrival(&e->st, s);
             gone_add(e, &gone, s);
             ++*ret_n;
-            i = set_after(&e->st, q, SET_READY, line, id);
+            i = set_after(&e->st, q, SET_READY, line, arrival);
         }
         gone_end(e, &gone);
     }
@@ -503,7 +503,7 @@ static bool give_back(struct engine *e, struct queue *q, int64_t now, uint32_t *
     uint64_t after = 0;
     for (uint32_t i; (i = set_after(&e->st, q, SET_PROCESSING, 0, after));) {
         struct slot *s = slot_at(&e->st, i);
-        after = s->id;
+        after = slot_arrival(&e->st, s);
         if (slot_extra(&e->st, s)->next_at != 0)
             continue;
         if (*budget == 0 || !has_room(e, LOG_DEATH_ROOM))

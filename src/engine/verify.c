@@ -23,7 +23,7 @@ static uint64_t sum_messages(const struct engine *e, const struct queue *q) {
         for (uint32_t i = set_first(&e->st, q, set); i;) {
             const struct slot *s = slot_at(&e->st, i);
             sum += sum_message(e, s, 1);
-            i = set_after(&e->st, q, set, slot_line(s), s->id);
+            i = set_after(&e->st, q, set, slot_line(s), slot_arrival(&e->st, s));
         }
     return sum;
 }
@@ -122,7 +122,7 @@ static bool verify_set(const struct engine *e, const struct queue *q, enum set s
         r->live_bytes += slot_record_bytes(s) + x->history_bytes;
         r->messages++;
         r->timers += x->timer != 0;
-        i = set_after(&e->st, q, set, slot_line(s), s->id);
+        i = set_after(&e->st, q, set, slot_line(s), slot_arrival(&e->st, s));
     }
     return true;
 }

@@ -59,7 +59,7 @@ static bool count_all(const struct engine *e, struct recount *r, const struct co
                 const struct slot *s = slot_at(&e->st, n);
                 if (!count_slot(e, r, s, c))
                     return false;
-                n = set_after(&e->st, q, set, slot_line(s), s->id);
+                n = set_after(&e->st, q, set, slot_line(s), slot_arrival(&e->st, s));
             }
     }
     return true;

@@ -78,7 +78,7 @@ static bool verify_queue(const struct engine *e, const struct queue *q, struct r
                 const struct slot *s = slot_at(&e->st, i);
                 if (!(round ? check_slot(e, r, i, &sums, c) : count_slot(e, r, i, c)))
                     return false;
-                i = set_after(&e->st, q, set, slot_line(s), s->id);
+                i = set_after(&e->st, q, set, slot_line(s), slot_arrival(&e->st, s));
             }
     return (sums.held == q->held && sums.parked == q->parked &&
             sums.parked_keys == q->parked_keys) ||

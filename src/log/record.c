@@ -108,7 +108,8 @@ enum {
     IS_ALONE = 16,
     IN_COMPANY = 32,
     IS_UNROUTABLE = 64,
-    HAS_ALL = 127
+    HAS_ARRIVAL = 128,
+    HAS_ALL = 255
 };
 
 static void letter_put(struct out *o, const struct letter_image *l) {
@@ -146,7 +147,7 @@ static void image_put(struct out *o, const struct message_image *m) {
     put8(o, (m->is_retry ? HAS_RETRY : 0U) | (m->first_failed_at ? HAS_FAILED : 0U) |
                 (m->has_letter ? HAS_LETTER : 0U) | (m->is_ordered ? HAS_ORDER : 0U) |
                 (m->is_alone ? IS_ALONE : 0U) | (m->in_company ? IN_COMPANY : 0U) |
-                (m->is_unroutable ? IS_UNROUTABLE : 0U));
+                (m->is_unroutable ? IS_UNROUTABLE : 0U) | (m->arrival ? HAS_ARRIVAL : 0U));
     put32(o, m->deliveries);
     put_time(o, m->updated_at);
     put_time(o, m->next_at);
@@ -157,6 +158,8 @@ static void image_put(struct out *o, const struct message_image *m) {
         put64(o, m->order_key);
         put64(o, m->order_rank);
     }
+    if (m->arrival)
+        put64(o, m->arrival);
     if (m->has_letter)
         letter_put(o, &m->letter);
 }
@@ -185,6 +188,10 @@ static struct message_image image_get(struct in *in) {
         m.order_key = get64(in);
         m.order_rank = get64(in);
     }
+    if (has & HAS_ARRIVAL)
+        m.arrival = get64(in);
+    if (m.arrival > LIMIT_ID)
+        in->bad = true;
     if (m.has_letter)
         m.letter = letter_get(in);
     /* What died has a cause. */

@@ -125,8 +125,10 @@ struct message_image {
     bool is_unroutable;      /* dead: its queue's dead-letter exchange led nowhere */
     bool is_ordered;         /* it stands in its key's line: */
     uint64_t order_key;      /* hash of the key */
-    uint64_t order_rank;     /* its place: its id, or that of what it is an edited copy of */
-    bool has_letter;         /* it died once, or is the copy of one that did */
+    uint64_t order_rank;     /* its place there: its id, or that of what it is an edited copy of */
+    /* Its place among those of its queue, when that is not by its id: a number like an id. */
+    uint64_t arrival;
+    bool has_letter; /* it died once, or is the copy of one that did */
     struct letter_image letter;
 };
 
