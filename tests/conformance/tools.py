@@ -72,10 +72,11 @@ class Amqp:
         self.channel.confirm_delivery()
 
     def give_up(self):
-        self.connection._impl._terminate_stream(TimeoutError("no answer from the broker"))
+        if self.connection._impl._transport is not None:  # else the broker was killed, and pika has not noticed yet
+            self.connection._impl._terminate_stream(TimeoutError("no answer from the broker"))
 
     def close(self):
-        with contextlib.suppress(pika.exceptions.AMQPError):
+        with contextlib.suppress(pika.exceptions.AMQPError, TimeoutError):
             if self.connection.is_open:
                 self.connection.close()
 
