@@ -374,6 +374,7 @@ static void put(struct conn *c, uint16_t channel, uint32_t id, void *decoded) {
 }
 
 static void send_queue_method(struct conn *c, uint16_t channel, struct input *in) {
+    static const char *const types[] = {"direct", "fanout", "topic", "headers"};
     amqp_table_entry_t entries[2];
     uint8_t what = next(in), name = next(in), bits = next(in), arguments = next(in);
     amqp_table_t table = arguments_of(arguments, entries);
@@ -413,9 +414,7 @@ static void send_queue_method(struct conn *c, uint16_t channel, struct input *in
     case 6:
         put(c, channel, AMQP_EXCHANGE_DECLARE_METHOD,
             &(amqp_exchange_declare_t){.exchange = name_of(name),
-                                       .type = method_str(bits & 1   ? "fanout"
-                                                          : bits & 2 ? "topic"
-                                                                     : "direct"),
+                                       .type = method_str(types[bits & 3]),
                                        .passive = (bits & 12) == 12,
                                        .durable = (bits >> 4) & 1,
                                        .auto_delete = (bits >> 5) & 1,

@@ -150,7 +150,7 @@ static inline struct message_view message(struct rig *r, const char *queue, uint
 
 /* The first by id in that state. */
 static inline uint64_t first_id(struct rig *r, const char *queue, enum state state) {
-    const struct list list = {.state = state, .limit = 1};
+    const struct list list = {.state = (int)state, .limit = 1};
     uint64_t id = 0;
     size_t n;
     engine_list(r->engine, s(queue), &list, &id, &n);
