@@ -23,7 +23,7 @@ void amqp_free(struct amqp *a);
 extern const struct protocol amqp_protocol; /* listener ctx: the struct amqp */
 
 /* A queue became ready: delivers to its consumers. Called by the server in each turn. */
-void amqp_on_woken(struct amqp *a, struct queue *q);
+void amqp_on_woken(struct amqp *a, struct queue *handle);
 /* Once a turn, after the queues: heartbeats, queues that expire, connection.blocked. Returns when to
  * be called again at the latest (milliseconds of server_now), TIME_NEVER = no need. */
 int64_t amqp_turn(struct amqp *a, int64_t now);

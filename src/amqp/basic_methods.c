@@ -36,7 +36,7 @@ static const amqp_field_value_t *find_argument(const amqp_table_t *t, const char
 static bool read_integer(const amqp_field_value_t *v, int64_t *ret) {
     switch (v->kind) {
     case AMQP_FIELD_KIND_I8:
-        *ret = v->value.i8;
+        *ret = 0 + v->value.i8; /* a number, not a character */
         return true;
     case AMQP_FIELD_KIND_U8:
         *ret = v->value.u8;

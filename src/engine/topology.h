@@ -78,7 +78,7 @@ enum err engine_queue_amqp(const struct engine *e, struct span queue,
 
 /* Makes the queue; or, when it is there and AMQP never declared it, takes these arguments on; else
  * does nothing (the caller compares before). ERR_NO_VHOST, ERR_TOO_MANY_QUEUES, ERR_DISK_FULL. */
-enum err engine_queue_declare(struct engine *e, int64_t now, const struct queue_declare *q,
+enum err engine_queue_declare(struct engine *e, int64_t now, const struct queue_declare *d,
                               bool *ret_created) MUST_CHECK;
 /* All ready messages are discarded, on record; nothing is dead-lettered. A bounded number of frames,
  * at once. *ret_n of them. ERR_NO_QUEUE, ERR_DISK_FULL. */
