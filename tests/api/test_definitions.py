@@ -65,7 +65,7 @@ def given_out(client, query=""):
 
 # -- an export of RabbitMQ 3.10 -------------------------------------------------------------------------------------------------
 
-REAL = json.loads((ROOT / "tests/lib/data/rabbitmq-3.10-definitions.json").read_text())
+REAL = json.loads((ROOT / "tests/lib/rabbitmq-3.10-definitions.json").read_text())
 REAL_MADE = {"vhosts": 2, "exchanges": 6, "queues": 8, "bindings": 7, "policies": 3}
 REAL_NOT = {
     "vhost 'team/app'": "a vhost's name is not empty and has no slash but at its beginning",

@@ -5,7 +5,7 @@ import pytest
 
 from lib.server import ROOT
 
-FILE = ROOT / "tests/lib/data/rabbitmq-3.10-definitions.json"
+FILE = ROOT / "tests/lib/rabbitmq-3.10-definitions.json"
 
 
 @pytest.fixture
