@@ -56,14 +56,12 @@ static void add_escape(struct buf *out, uint8_t c) {
 
 static void add_quoted(struct buf *out, struct span s) {
     buf_add_byte(out, '"');
-    size_t i = 0;
-    for (;;) {
+    for (size_t i = 0; i < s.n;) { /* an empty span has no bytes to point at */
         size_t run = json_plain_run(s.p + i, s.n - i);
         buf_add(out, s.p + i, run);
         i += run;
-        if (i == s.n)
-            break;
-        add_escape(out, s.p[i++]);
+        if (i < s.n)
+            add_escape(out, s.p[i++]);
     }
     buf_add_byte(out, '"');
 }
