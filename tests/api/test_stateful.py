@@ -82,7 +82,7 @@ class Machine(RuleBasedStateMachine):
         assert seen.get("error_class") == m.error_class and seen.get("reason") == m.reason, (seen, vars(m))
         if m.error:
             assert seen["last_error"] == m.error, (seen, vars(m))
-        elif m.retry_count == 0:
+        elif m.retry_count == 0 and m.error_class is None:
             assert seen["last_error"] is None, (seen, vars(m))
         else:
             assert isinstance(seen["last_error"], str), (seen, vars(m))
