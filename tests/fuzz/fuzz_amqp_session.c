@@ -435,10 +435,10 @@ static void send_queue_method(struct conn *c, uint16_t channel, struct input *in
 
 static void send_publish(struct conn *c, uint16_t channel, struct input *in) {
     uint8_t exchange = next(in), key = next(in);
+    uint8_t name = (exchange & 15) < 8 ? 3 : exchange;
     put(c, channel, AMQP_BASIC_PUBLISH_METHOD,
-        &(amqp_basic_publish_t){.exchange = name_of((exchange & 15) < 8 ? 3 : exchange),
-                                .routing_key = name_of(key),
-                                .mandatory = exchange >> 7});
+        &(amqp_basic_publish_t){
+            .exchange = name_of(name), .routing_key = name_of(key), .mandatory = exchange >> 7});
     send_content(c, channel, in);
 }
 
