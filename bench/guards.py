@@ -69,7 +69,8 @@ class Before(Nixie):
     name = "before"
 
     def command(self):
-        return [self.settings.before, *super().command()[1:]]
+        # It may be from before AMQP.
+        return [self.settings.before, *(word for word in super().command()[1:] if word not in ("--amqp", "off"))]
 
 
 def off_lines(settings, table):
