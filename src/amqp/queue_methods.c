@@ -264,6 +264,19 @@ static struct span arguments_text(struct amqp *a, const amqp_table_t *arguments)
     return buf_span(&a->json);
 }
 
+/* The queue that was declared last, not named, stands for an empty key, too. */
+static struct binding_new binding_of(struct amqp *a, const struct place *q, const struct place *x,
+                                     bool is_last_queue, amqp_bytes_t routing_key,
+                                     const amqp_table_t *arguments) {
+    struct span key = method_span(routing_key);
+    return (struct binding_new){
+        .source = x->scoped,
+        .destination = q->scoped,
+        .key = key.n == 0 && is_last_queue ? q->plain : key,
+        .arguments = arguments_text(a, arguments),
+    };
+}
+
 static void bind(struct channel *c, const amqp_queue_bind_t *m) {
     struct amqp *a = c->session->amqp;
     struct engine *engine = a->server->engine;
@@ -281,15 +294,8 @@ static void bind(struct channel *c, const amqp_queue_bind_t *m) {
     }
     if (!binding_is_valid(c, x.scoped, &m->arguments, method))
         return;
-    struct span key = method_span(m->routing_key);
-    if (key.n == 0 && m->queue.len == 0)
-        key = q.plain;
-    const struct binding_new b = {
-        .source = x.scoped,
-        .destination = q.scoped,
-        .key = key,
-        .arguments = arguments_text(a, &m->arguments),
-    };
+    const struct binding_new b =
+        binding_of(a, &q, &x, m->queue.len == 0, m->routing_key, &m->arguments);
     enum err e = b.arguments.n > LIMIT_HEADERS ? ERR_TOO_LARGE
                                                : engine_bind(engine, server_now(a->server), &b);
     if (e != OK) {
@@ -308,15 +314,8 @@ static void unbind(struct channel *c, const amqp_queue_unbind_t *m) {
     if (!name_read_queue(c, m->queue, method, &a->name, &q) || !name_may_use(c, &q, method) ||
         !read_exchange(c, m->exchange, method, &x))
         return;
-    struct span key = method_span(m->routing_key);
-    if (key.n == 0 && m->queue.len == 0)
-        key = q.plain;
-    const struct binding_new b = {
-        .source = x.scoped,
-        .destination = q.scoped,
-        .key = key,
-        .arguments = arguments_text(a, &m->arguments),
-    };
+    const struct binding_new b =
+        binding_of(a, &q, &x, m->queue.len == 0, m->routing_key, &m->arguments);
     enum err e = engine_unbind(a->server->engine, server_now(a->server), &b);
     if (e != OK && e != ERR_NO_EXCHANGE && e != ERR_NO_QUEUE) {
         channel_fail_err(c, method, e);

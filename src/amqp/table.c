@@ -2,48 +2,12 @@
 
 #include "amqp/be.h"
 #include "amqp/method.h"
+#include "model/properties.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 /* -- on the wire ----------------------------------------------------------------------------- */
-
-/* Bytes of a value of fixed size; 4 for those that begin with their length, and *ret_is_long; -1:
- * no letter of ours. */
-static int letter_bytes(uint8_t letter, bool *ret_is_long) {
-    *ret_is_long = false;
-    switch (letter) {
-    case 'V':
-        return 0;
-    case 't':
-    case 'b':
-    case 'B':
-        return 1;
-    case 's': /* a number, as everybody but py-amqp reads it */
-    case 'u':
-    case 'U':
-        return 2;
-    case 'I':
-    case 'i':
-    case 'f':
-        return 4;
-    case 'D':
-        return 5;
-    case 'l':
-    case 'L':
-    case 'T':
-    case 'd':
-        return 8;
-    case 'S':
-    case 'x':
-    case 'F':
-    case 'A':
-        *ret_is_long = true;
-        return 4;
-    default:
-        return -1;
-    }
-}
 
 /* Takes n bytes off the front; false when they are not there. */
 static bool take(struct span *in, size_t n, struct span *ret) {
@@ -59,13 +23,14 @@ static bool take_value(struct span *in, uint8_t *ret_letter, struct span *ret) {
     struct span letter, head;
     if (!take(in, 1, &letter))
         return false;
-    bool is_long;
-    int n = letter_bytes(letter.p[0], &is_long);
-    struct span at = *in;
-    if (n < 0 || !take(&at, (size_t)n, &head))
-        return false;
+    int n = field_value_bytes(letter.p[0]);
     *ret_letter = letter.p[0];
-    return take(in, (size_t)n + (is_long ? be_get32(head.p) : 0), ret);
+    if (n == FIELD_UNKNOWN)
+        return false;
+    if (n != FIELD_HAS_LENGTH)
+        return take(in, (size_t)n, ret);
+    struct span at = *in;
+    return take(&at, 4, &head) && take(in, (size_t)4 + be_get32(head.p), ret);
 }
 
 /* Takes nothing when there is no whole one. */

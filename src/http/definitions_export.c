@@ -63,19 +63,9 @@ static bool put_vhost(void *ctx, struct span vhost) {
 
 static bool put_policy(void *ctx, const struct pattern_policy *p) {
     struct export *x = ctx;
-    struct json_writer *w = &x->w;
     if (!is_wanted(x, p->vhost))
         return true;
-    json_begin(w, '{');
-    view_text(w, "vhost", p->vhost);
-    view_text(w, "name", p->name);
-    view_text(w, "pattern", p->pattern);
-    view_text(w, "apply-to", span_str(policy_applies_name(p->applies)));
-    json_name(w, "definition");
-    json_put_raw(w, p->definition);
-    json_name(w, "priority");
-    json_put_i64(w, p->priority);
-    json_end(w, '}');
+    view_pattern_policy(p, &x->w);
     return goes_on(x);
 }
 

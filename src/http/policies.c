@@ -6,19 +6,6 @@
 
 #include "engine/topology.h"
 
-static void put_policy(struct json_writer *w, const struct pattern_policy *p) {
-    json_begin(w, '{');
-    view_text(w, "vhost", p->vhost);
-    view_text(w, "name", p->name);
-    view_text(w, "pattern", p->pattern);
-    view_text(w, "apply-to", span_str(policy_applies_name(p->applies)));
-    json_name(w, "priority");
-    json_put_i64(w, p->priority);
-    json_name(w, "definition");
-    json_put_raw(w, p->definition);
-    json_end(w, '}');
-}
-
 /* -- one ------------------------------------------------------------------------------------- */
 
 struct lookup {
@@ -31,7 +18,7 @@ static bool look(void *ctx, const struct pattern_policy *p) {
     struct lookup *l = ctx;
     l->is_found = span_equal(p->vhost, l->vhost) && span_equal(p->name, l->name);
     if (l->is_found && l->w != NULL)
-        put_policy(l->w, p);
+        view_pattern_policy(p, l->w);
     return !l->is_found;
 }
 
@@ -133,7 +120,7 @@ struct page {
 static bool put_item(void *ctx, const struct pattern_policy *p) {
     struct page *page = ctx;
     if (page->vhost.p == NULL || span_equal(page->vhost, p->vhost)) {
-        put_policy(&page->w, p);
+        view_pattern_policy(p, &page->w);
         page->count++;
     }
     return true;

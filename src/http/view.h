@@ -25,6 +25,8 @@ void view_queue(const struct queue_view *q, int64_t snoozed_until,
 void view_queue_amqp(const struct queue_amqp_view *q, struct json_writer *w);
 /* What AMQP knows of a message, as packed (model/envelope.h); null when it came another way. */
 void view_envelope(struct span packed, struct json_writer *w);
+/* A policy by pattern, in RabbitMQ's words. */
+void view_pattern_policy(const struct pattern_policy *p, struct json_writer *w);
 /* The breaker; null when the queue has none and it never opened. */
 void view_breaker(const struct queue_view *q, struct json_writer *w);
 /* {"since", "by", "reason"} of a paused queue; null when it is not. */

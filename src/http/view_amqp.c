@@ -156,3 +156,18 @@ void view_queue_amqp(const struct queue_amqp_view *q, struct json_writer *w) {
     json_end(w, '}');
     json_end(w, '}');
 }
+
+/* -- policies by pattern --------------------------------------------------------------------- */
+
+void view_pattern_policy(const struct pattern_policy *p, struct json_writer *w) {
+    json_begin(w, '{');
+    view_text(w, "vhost", p->vhost);
+    view_text(w, "name", p->name);
+    view_text(w, "pattern", p->pattern);
+    view_text(w, "apply-to", span_str(policy_applies_name(p->applies)));
+    json_name(w, "priority");
+    json_put_i64(w, p->priority);
+    json_name(w, "definition");
+    json_put_raw(w, p->definition);
+    json_end(w, '}');
+}

@@ -67,8 +67,7 @@ bool properties_read(struct span wire, struct properties *ret) {
 
 /* -- the headers' table ---------------------------------------------------------------------- */
 
-/* Bytes of a value of fixed size; -1 for those that begin with a length of four, -2 for none. */
-static int value_bytes(uint8_t letter) {
+int field_value_bytes(uint8_t letter) {
     switch (letter) {
     case 'V':
         return 0;
@@ -76,7 +75,7 @@ static int value_bytes(uint8_t letter) {
     case 'b':
     case 'B':
         return 1;
-    case 's':
+    case 's': /* a number, as everybody but py-amqp reads it */
     case 'u':
     case 'U':
         return 2;
@@ -95,9 +94,9 @@ static int value_bytes(uint8_t letter) {
     case 'x':
     case 'A':
     case 'F':
-        return -1;
+        return FIELD_HAS_LENGTH;
     default:
-        return -2;
+        return FIELD_UNKNOWN;
     }
 }
 
@@ -105,13 +104,13 @@ static bool check_values(struct span values, bool has_names, unsigned depth);
 
 static void check_value(struct reader *r, unsigned depth) {
     uint8_t letter = (uint8_t)take_number(r, 1);
-    int bytes = value_bytes(letter);
+    int bytes = field_value_bytes(letter);
     if (bytes >= 0) {
         (void)take(r, (size_t)bytes);
         return;
     }
     struct span inside = take(r, take_number(r, 4));
-    if (bytes == -2 ||
+    if (bytes == FIELD_UNKNOWN ||
         ((letter == 'A' || letter == 'F') && !check_values(inside, letter == 'F', depth + 1)))
         r->is_bad = true;
 }

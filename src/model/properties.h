@@ -38,6 +38,11 @@ struct properties {
  * late, or has flags that basic has not. */
 bool properties_read(struct span wire, struct properties *ret);
 
+/* Bytes of a value of a field table, after its letter; or one of these. */
+#define FIELD_HAS_LENGTH (-1) /* a length of four bytes, then so many */
+#define FIELD_UNKNOWN (-2)    /* no letter of ours */
+int field_value_bytes(uint8_t letter);
+
 #define PROPERTIES_DEPTH_MAX 32 /* tables and arrays within one another */
 /* True when a headers' table (without its length) is well-formed: every value of a known type and
  * within its table. */

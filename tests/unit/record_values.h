@@ -72,6 +72,17 @@ static inline bool is_part(struct span part, struct span whole) {
     return part.p >= whole.p && part.p + part.n <= whole.p + whole.n;
 }
 
+/* Together they are the data, and each lies in it. */
+static inline bool are_all_parts(const struct span *parts, size_t n, struct span data) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        bytes += parts[i].n;
+        if (!is_part(parts[i], data))
+            return false;
+    }
+    return bytes == data.n;
+}
+
 static inline uint8_t *copy_of_size(const uint8_t *p, size_t n, uint8_t **ret_memory) {
     *ret_memory = malloc(n + 1);
     uint8_t *copy = *ret_memory + 1;

@@ -6,17 +6,6 @@
 static uint8_t meta[RECORD_META_MAX];
 static uint8_t texts[4][5000];
 
-/* Together they are the data, and each lies in it. */
-static bool are_all_parts(const struct span *parts, size_t n, struct span data) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        bytes += parts[i].n;
-        if (!is_part(parts[i], data))
-            return false;
-    }
-    return bytes == data.n;
-}
-
 static enum err read_exchange(struct span m, struct span data) {
     struct record_exchange r;
     struct span parts[EXCHANGE_SPANS];

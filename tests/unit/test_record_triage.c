@@ -25,17 +25,6 @@ static bool versions_equal(unsigned n, const struct group_version *a,
     return true;
 }
 
-/* Together they are the data, and each lies in it. */
-static bool are_all_parts(const struct span *parts, size_t n, struct span data) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        bytes += parts[i].n;
-        if (!is_part(parts[i], data))
-            return false;
-    }
-    return bytes == data.n;
-}
-
 /* -- reading ----------------------------------------------------------------------------------------- */
 
 static enum err read_group(struct span m, struct span data) {
