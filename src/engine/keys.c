@@ -20,9 +20,10 @@ static uint32_t find(const struct engine_state *st, struct hash128 hash) {
 
 uint64_t key_find(const struct engine_state *st, struct hash128 hash, int64_t now) {
     uint32_t i = find(st, hash);
-    if (!i || st->keys[i].until <= now || !slot_find(st, st->keys[i].id))
-        return 0;
-    return st->keys[i].id;
+    uint32_t slot = i && st->keys[i].until > now ? slot_find(st, st->keys[i].id) : 0;
+    /* A dead letter may have moved to a queue that has been deleted since: it is gone, with it. */
+    bool is_there = slot && !queue_at(st, slot_at(st, slot)->queue)->dropping;
+    return is_there ? st->keys[i].id : 0;
 }
 
 static uint32_t key_new(struct engine_state *st) {
