@@ -20,9 +20,12 @@ static uint32_t find(const struct engine_state *st, struct hash128 hash) {
 
 uint64_t key_find(const struct engine_state *st, struct hash128 hash, int64_t now) {
     uint32_t i = find(st, hash);
-    uint32_t slot = i && st->keys[i].until > now ? slot_find(st, st->keys[i].id) : 0;
-    /* A dead letter may have moved to a queue that has been deleted since: it is gone, with it. */
-    bool is_there = slot && !queue_at(st, slot_at(st, slot)->queue)->dropping;
+    if (!i || st->keys[i].until <= now)
+        return 0;
+    uint32_t slot = slot_find(st, st->keys[i].id);
+    const struct slot *s = slot ? slot_at(st, slot) : NULL;
+    /* It may be gone, and an imported letter have its id, or be in a queue that is deleted. */
+    bool is_there = s && slot_extra(st, s)->idempotency_until && !queue_at(st, s->queue)->dropping;
     return is_there ? st->keys[i].id : 0;
 }
 
@@ -40,6 +43,15 @@ static uint32_t key_new(struct engine_state *st) {
     return i;
 }
 
+static void append(struct engine_state *st, struct queue *q, uint32_t i) {
+    st->keys[i].next_of_queue = 0;
+    if (q->keys_newest)
+        st->keys[q->keys_newest].next_of_queue = i;
+    else
+        q->keys_oldest = i;
+    q->keys_newest = i;
+}
+
 void key_add(struct engine_state *st, struct queue *q, struct hash128 hash, uint64_t id,
              int64_t until) {
     uint32_t old = find(st, hash);
@@ -53,18 +65,18 @@ void key_add(struct engine_state *st, struct queue *q, struct hash128 hash, uint
     uint32_t i = key_new(st);
     st->keys[i] = (struct idempotency){.hash = hash, .id = id, .until = until};
     hash_index_add(&st->by_key, i);
-    if (q->keys_newest)
-        st->keys[q->keys_newest].next_of_queue = i;
-    else
-        q->keys_oldest = i;
-    q->keys_newest = i;
+    append(st, q, i);
 }
 
-static void forget_oldest(struct engine_state *st, struct queue *q) {
+static uint32_t take_oldest(struct engine_state *st, struct queue *q) {
     uint32_t i = q->keys_oldest;
     q->keys_oldest = st->keys[i].next_of_queue;
     if (!q->keys_oldest)
         q->keys_newest = 0;
+    return i;
+}
+
+static void forget(struct engine_state *st, uint32_t i) {
     if (st->keys[i].id)
         hash_index_remove(&st->by_key, i);
     st->keys[i].next_of_queue = st->free_key;
@@ -73,10 +85,21 @@ static void forget_oldest(struct engine_state *st, struct queue *q) {
 
 void keys_forget_until(struct engine_state *st, struct queue *q, int64_t now) {
     while (q->keys_oldest && st->keys[q->keys_oldest].until <= now)
-        forget_oldest(st, q);
+        forget(st, take_oldest(st, q));
 }
 
-void keys_forget_all(struct engine_state *st, struct queue *q) {
-    while (q->keys_oldest)
-        forget_oldest(st, q);
+/* The message may have moved to another queue, or come from it: which of them has its key depends on
+ * where it was when the log was read. */
+void keys_leave(struct engine_state *st, struct queue *q) {
+    while (q->keys_oldest) {
+        uint32_t i = take_oldest(st, q);
+        uint32_t slot = st->keys[i].id ? slot_find(st, st->keys[i].id) : 0;
+        struct queue *to = slot ? queue_at(st, slot_at(st, slot)->queue) : q;
+        if (to == q) {
+            forget(st, i);
+            continue;
+        }
+        append(st, to, i);
+        queue_plan_upkeep(st, to);
+    }
 }

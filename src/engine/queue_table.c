@@ -143,7 +143,7 @@ static void queue_destroy(struct queue *q) {
 }
 
 void queue_remove(struct engine_state *st, struct queue *q) {
-    keys_forget_all(st, q);
+    keys_leave(st, q);
     timers_clear(&st->timers, TIMER_OF_QUEUE | q->place);
     hash_index_remove(&st->queues_by_number, q->place);
     if (q->name && !q->dropping)

@@ -606,7 +606,7 @@ uint64_t key_find(const struct engine_state *st, struct hash128 hash, int64_t no
 void key_add(struct engine_state *st, struct queue *q, struct hash128 hash, uint64_t id,
              int64_t until);
 void keys_forget_until(struct engine_state *st, struct queue *q, int64_t now);
-void keys_forget_all(struct engine_state *st, struct queue *q);
+void keys_leave(struct engine_state *st, struct queue *q);
 
 /* Owners in the timer heap. */
 #define TIMER_OF_QUEUE 0x80000000U

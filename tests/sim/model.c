@@ -155,7 +155,10 @@ static uint64_t key_known(struct run *r, int queue, uint8_t key, bool engine_say
     for (size_t i = 0; i < r->m->key_count; i++)
         if (r->m->keys[i].queue == queue && r->m->keys[i].key == key)
             newest = &r->m->keys[i];
-    if (!newest || newest->until <= r->op->now || !model_find(r->m, newest->id))
+    if (!newest || newest->until <= r->op->now)
+        return 0;
+    const struct model_message *x = model_find(r->m, newest->id);
+    if (!x || !x->idempotency_until) /* gone; or gone, and a letter with its id was imported */
         return 0;
     return newest->until > r->m->latest || engine_says ? newest->id : 0;
 }
