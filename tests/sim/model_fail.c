@@ -186,13 +186,15 @@ static void note_outcome(struct run *r, int queue, const struct meaning *v, uint
         model_breaker_outcome(r, queue, false, tag);
 }
 
+/* Its lease ended; more may have come of it after the crash. */
 static bool was_before_crash(struct run *r, const struct model_message *x) {
     if (!r->op->is_rest)
         return false;
     struct looked l = {0};
     if (r->look)
-        l = look_inside(r->look, x->id, 0, EVENT_NONE);
-    return remember(r, l.position < r->op->rest_from);
+        l = look_inside(r->look, x->id, x->deliveries, EVENT_LEASE_EXPIRED);
+    uint64_t position = l.failed_position ? l.failed_position : l.position;
+    return remember(r, position < r->op->rest_from);
 }
 
 void fail(struct run *r, struct model_message *x, enum event event, uint32_t tag, bool permanent,
