@@ -29,6 +29,8 @@ void amqp_on_woken(struct amqp *a, struct queue *handle);
 int64_t amqp_turn(struct amqp *a, int64_t now);
 /* True when something became ready for a consumer after amqp_turn: there should be another turn. */
 bool amqp_is_busy(const struct amqp *a);
+/* Since it was asked last, a connection sent on while what it sent before waits for the disk. */
+bool amqp_take_streamed(struct amqp *a);
 
 /* Draining: consumers get nothing more; connections are closed with 320 when their publishings are
  * confirmed. */

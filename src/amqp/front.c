@@ -69,6 +69,12 @@ bool amqp_is_busy(const struct amqp *a) {
     return a->scheduled_first != NULL && !a->is_draining && !a->is_stuck;
 }
 
+bool amqp_take_streamed(struct amqp *a) {
+    bool is_so = a->is_streamed;
+    a->is_streamed = false;
+    return is_so;
+}
+
 void amqp_drain(struct amqp *a) {
     a->is_draining = true;
     /* None is freed here: they close when their last words were sent. */

@@ -37,6 +37,7 @@ struct amqp {
     struct session *sessions; /* all */
     unsigned session_count;
     unsigned inflight;
+    bool is_streamed;             /* amqp_take_streamed */
     bool is_draining, is_blocked; /* blocked: the disk is full */
     /* registry.c: by name and, those that are watched, by the engine's handle */
     struct amqp_queue **buckets, **watched;

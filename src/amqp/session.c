@@ -417,6 +417,7 @@ static bool on_opened(struct conn *c, void *listener_ctx) {
 static void on_readable(struct conn *c) {
     struct session *s = conn_user(c);
     s->heard_at = loop_now(s->amqp->server->loop);
+    s->amqp->is_streamed |= s->commit.link != NULL;
     run(s);
 }
 

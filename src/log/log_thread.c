@@ -67,8 +67,8 @@ static void *run(void *arg) {
         t->full = false;
         t->error = error;
         t->stage = e == OK ? STAGE_WRITTEN : STAGE_FAILED;
-        pthread_cond_signal(&t->changed);
         pthread_mutex_unlock(&t->mutex);
+        pthread_cond_signal(&t->changed); /* log_thread_free may wait */
         t->wake(t->wake_ctx);
         bool more = e == OK && log_zero_ahead(t->log);
         pthread_mutex_lock(&t->mutex);
@@ -116,14 +116,15 @@ void log_thread_free(struct log_thread *t) {
     free(t);
 }
 
-void log_thread_push(struct log_thread *t) {
+bool log_thread_push(struct log_thread *t) {
     if (!log_batch_take(t->log))
-        return;
+        return false;
     pthread_mutex_lock(&t->mutex);
     assert(t->stage == STAGE_IDLE);
     t->stage = STAGE_WORK;
-    pthread_cond_signal(&t->changed);
     pthread_mutex_unlock(&t->mutex);
+    pthread_cond_signal(&t->changed); /* not while it would find the mutex taken */
+    return true;
 }
 
 enum collected log_thread_collect(struct log_thread *t) {

@@ -14,8 +14,9 @@ struct log_thread *log_thread_new(struct log *log, void (*wake)(void *ctx), void
  * unwritten. */
 void log_thread_free(struct log_thread *t);
 
-/* Hands over what was appended, when the thread is free; cheap when there is nothing. */
-void log_thread_push(struct log_thread *t);
+/* Hands over what was appended, when the thread is free; cheap when there is nothing. True: a batch
+ * is on its way. */
+bool log_thread_push(struct log_thread *t);
 
 enum collected {
     COLLECTED_NOTHING, /* no batch has come back */

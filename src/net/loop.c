@@ -7,8 +7,11 @@
 #include "net/loop_internal.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 /* A chunk of output as it is encrypted (64 KiB and the records' overhead), or a flight of a
  * handshake. */
@@ -39,8 +42,12 @@ static void on_prepare(uv_prepare_t *handle) {
     }
 }
 
-static void on_async(uv_async_t *handle) {
+static void on_woken(uv_poll_t *handle, int status, int events) {
+    (void)status;
+    (void)events;
     struct loop *l = handle->data;
+    eventfd_t n;
+    (void)eventfd_read(l->wake_fd, &n);
     if (l->on_wake != NULL)
         l->on_wake(l->on_wake_ctx);
 }
@@ -59,8 +66,11 @@ struct loop *loop_new(void) {
     assert(failed == 0);
     failed = uv_idle_init(&l->uv, &l->idle);
     assert(failed == 0);
-    failed = uv_async_init(&l->uv, &l->wake, on_async);
+    l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    assert(l->wake_fd >= 0);
+    failed = uv_poll_init(&l->uv, &l->wake, l->wake_fd);
     assert(failed == 0);
+    uv_poll_start(&l->wake, UV_READABLE, on_woken);
     l->turn.data = l;
     l->idle.data = l;
     l->wake.data = l;
@@ -92,6 +102,7 @@ void loop_free(struct loop *l) {
     uv_run(&l->uv, UV_RUN_NOWAIT);
     int busy = uv_loop_close(&l->uv);
     assert(busy == 0); /* else a listener or a timer was not closed by its owner */
+    close(l->wake_fd);
 
     free(l->read_buf);
     buf_release(&l->plain);
@@ -124,7 +135,20 @@ void loop_on_wake(struct loop *l, void (*f)(void *ctx), void *ctx) {
 }
 
 void loop_wake(struct loop *l) {
-    uv_async_send(&l->wake);
+    (void)eventfd_write(l->wake_fd, 1);
+}
+
+void loop_nap(struct loop *l, int64_t us) {
+    struct pollfd wake = {.fd = l->wake_fd, .events = POLLIN};
+    const struct timespec most = {.tv_nsec = us * 1000};
+    (void)ppoll(&wake, 1, &most, NULL);
+}
+
+void loop_wait(struct loop *l, int64_t us) {
+    struct pollfd any = {.fd = uv_backend_fd(&l->uv), .events = POLLIN};
+    const struct timespec most = {.tv_nsec = us * 1000};
+    (void)ppoll(&any, 1, &most, NULL);
+    l->again = true;
 }
 
 static void on_signal(uv_signal_t *handle, int signal_number) {

@@ -24,6 +24,11 @@ void loop_again(struct loop *l);
  * call). */
 void loop_on_wake(struct loop *l, void (*f)(void *ctx), void *ctx);
 void loop_wake(struct loop *l);
+/* Both from the turn hook only, at most so many microseconds (below a second), which timers do not
+ * interrupt. Waits for a wake and serves nobody meanwhile: */
+void loop_nap(struct loop *l, int64_t us);
+/* Waits for anything to serve; then another turn comes at once: */
+void loop_wait(struct loop *l, int64_t us);
 
 /* A signal, delivered on the loop thread. */
 void loop_on_signal(struct loop *l, int signal, void (*f)(void *ctx, int signal), void *ctx);

@@ -20,7 +20,8 @@ struct loop {
     uv_loop_t uv;
     uv_prepare_t turn;
     uv_idle_t idle; /* active: the next poll does not wait */
-    uv_async_t wake;
+    uv_poll_t wake; /* of wake_fd, an eventfd */
+    int wake_fd;
     struct loop_signal *signals;
     bool again;
 

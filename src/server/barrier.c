@@ -7,6 +7,7 @@ void barrier_init(struct barrier *b) {
     b->first = NULL;
     b->last = &b->first;
     b->newest = 0;
+    b->count = 0;
 }
 
 void barrier_wait(struct barrier *b, struct barrier_waiter *w, uint64_t position) {
@@ -17,6 +18,7 @@ void barrier_wait(struct barrier *b, struct barrier_waiter *w, uint64_t position
     w->link = b->last;
     *b->last = w;
     b->last = &w->next;
+    b->count++;
 }
 
 void barrier_cancel(struct barrier *b, struct barrier_waiter *w) {
@@ -28,10 +30,18 @@ void barrier_cancel(struct barrier *b, struct barrier_waiter *w) {
     else
         b->last = w->link;
     w->link = NULL;
+    b->count--;
 }
 
 bool barrier_is_empty(const struct barrier *b) {
     return b->first == NULL;
+}
+
+unsigned barrier_covered(const struct barrier *b, uint64_t durable) {
+    unsigned n = 0;
+    for (const struct barrier_waiter *w = b->first; w && w->position <= durable; w = w->next)
+        n++;
+    return n;
 }
 
 void barrier_release(struct barrier *b, uint64_t durable) {

@@ -16,6 +16,7 @@ struct barrier_waiter {
 struct barrier {
     struct barrier_waiter *first, **last;
     uint64_t newest;
+    unsigned count; /* who wait */
 };
 
 void barrier_init(struct barrier *b);
@@ -27,6 +28,8 @@ void barrier_wait(struct barrier *b, struct barrier_waiter *w, uint64_t position
 void barrier_cancel(struct barrier *b, struct barrier_waiter *w);
 
 bool barrier_is_empty(const struct barrier *b); /* nobody waits */
+/* Those who wait for at most `durable`; walks over them. */
+unsigned barrier_covered(const struct barrier *b, uint64_t durable);
 
 /* Calls done() of all that waited for at most `durable`. */
 void barrier_release(struct barrier *b, uint64_t durable);

@@ -12,10 +12,10 @@
 #include "base/limits.h"
 #include "engine/topology.h"
 #include "http/http.h"
-#include "log/log_thread.h"
 #include "net/loop.h"
 #include "net/tls.h"
 #include "server/alerts.h"
+#include "server/commits.h"
 #include "server/config.h"
 
 #include <errno.h>
@@ -30,10 +30,6 @@
 #define BEGIN_ROOM (64 * 1024)
 #define HOUSEKEEPING_MS 1000
 #define DRAIN_LOOK_MS 20
-/* What nobody waits for (acknowledgements of AMQP) goes to the disk with what somebody does, or so
- * much later, or when it is so much: a consumer's ack must not delay the next publishing by a sync. */
-#define LAZY_MS 5
-#define LAZY_BYTES (256 * 1024)
 /* What AMQP clients are told to speak to, beside the product's name: some leave when it is no number
  * of three parts, or an old one. The dialect is that of this version. */
 #define AMQP_VERSION_TOLD "4.0.9"
@@ -42,13 +38,12 @@ struct serve {
     struct server server;
     struct config config;
     struct log_dir *dir;
-    struct log_thread *log_thread;
+    struct commits commits;
     struct http *http;
     struct amqp *amqp;
     struct tls_context *tls;
     struct listener *listener, *amqp_listener, *amqps_listener; /* the last two may be NULL */
-    struct loop_timer due, housekeeping, drain, lazy;
-    bool is_lazy;      /* the timer runs */
+    struct loop_timer due, housekeeping, drain;
     int64_t due_at;    /* what the due timer is set to; TIME_NEVER = stopped */
     uint64_t end_seen; /* log_end at the last housekeeping */
     bool said_full, has_begun;
@@ -101,22 +96,6 @@ static void begin_engine(struct serve *v, int64_t now) {
         loop_again(v->server.loop); /* else when housekeeping comes by */
 }
 
-static void on_lazy(struct loop_timer *t) {
-    struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, lazy));
-    v->is_lazy = false;
-    log_thread_push(v->log_thread);
-}
-
-static void push(struct serve *v) {
-    const struct server *s = &v->server;
-    if (!barrier_is_empty(&s->barrier) || s->draining || log_unsynced_bytes(s->log) > LAZY_BYTES) {
-        log_thread_push(v->log_thread);
-    } else if (!v->is_lazy && log_end(s->log) > log_durable(s->log)) {
-        v->is_lazy = true;
-        loop_timer_start(&v->lazy, LAZY_MS);
-    }
-}
-
 static void on_turn(void *ctx) {
     struct serve *v = ctx;
     int64_t now = server_now(&v->server);
@@ -134,40 +113,14 @@ static void on_turn(void *ctx) {
     alerts_turn(v->server.alerts, now);
     if (engine_clean(v->server.engine))
         loop_again(v->server.loop);
-    push(v);
+    commits_turn(&v->commits, v->server.draining, amqp_take_streamed(v->amqp));
 }
 
 static void on_due(struct loop_timer *t) {
     (void)t; /* the turn that follows does it */
 }
 
-/* -- commits --------------------------------------------------------------------------------- */
-
-static void wake_loop(void *ctx) {
-    struct serve *v = ctx;
-    loop_wake(v->server.loop);
-}
-
-static void on_wake(void *ctx) {
-    struct serve *v = ctx;
-    switch (log_thread_collect(v->log_thread)) {
-    case COLLECTED_NOTHING:
-        break;
-    case COLLECTED_BATCH:
-        /* The next batch goes out before the replies of this one: the disk should not wait for
-         * sockets. */
-        push(v);
-        barrier_release(&v->server.barrier, log_durable(v->server.log));
-        break;
-    case COLLECTED_FULL:
-        log_warn("the disk is full: what waits for it is tried again until there is room");
-        break;
-    case COLLECTED_FAILED:
-        log_fatal("the disk failed: %s: stopped at once; nothing that was not on disk was "
-                  "acknowledged",
-                  strerror(errno));
-    }
-}
+/* -- housekeeping ---------------------------------------------------------------------------- */
 
 static void on_housekeeping(struct loop_timer *t) {
     struct serve *v = (struct serve *)(void *)((char *)t - offsetof(struct serve, housekeeping));
@@ -286,7 +239,7 @@ static bool open_log(struct serve *v) {
                   v->config.data, v->config.limits.payload_bytes_max);
         return false;
     }
-    v->log_thread = log_thread_new(v->server.log, wake_loop, v);
+    commits_start(&v->commits, v->server.log);
     begin_engine(v, server_now(&v->server));
     v->server.alerts = alerts_new(&v->server, v->config.alerts_private);
     return true;
@@ -393,11 +346,10 @@ static void init(struct serve *v) {
     barrier_init(&v->server.barrier);
     v->server.loop = loop_new();
     loop_on_turn(v->server.loop, on_turn, v);
-    loop_on_wake(v->server.loop, on_wake, v);
+    commits_init(&v->commits, v->server.loop, &v->server.barrier);
     loop_timer_init(v->server.loop, &v->due, on_due);
     loop_timer_init(v->server.loop, &v->housekeeping, on_housekeeping);
     loop_timer_init(v->server.loop, &v->drain, on_drain);
-    loop_timer_init(v->server.loop, &v->lazy, on_lazy);
     raise_descriptors(v->config.limits.connections_max * 2); /* of HTTP, and of AMQP */
 }
 
@@ -406,12 +358,11 @@ static void release(struct serve *v) {
     http_free(v->http);
     amqp_free(v->amqp);
     alerts_free(v->server.alerts);
-    log_thread_free(v->log_thread);
+    commits_release(&v->commits);
     tls_context_free(v->tls);
     loop_timer_close(&v->due);
     loop_timer_close(&v->housekeeping);
     loop_timer_close(&v->drain);
-    loop_timer_close(&v->lazy);
     loop_free(v->server.loop);
     engine_free(v->server.engine);
     log_free(v->server.log);
