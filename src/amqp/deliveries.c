@@ -250,6 +250,7 @@ void deliveries_forget_consumer(struct channel *c, const struct consumer *k) {
         if (at(r, i)->consumer == k)
             at(r, i)->consumer = NULL;
     }
+    tx_forget_consumer(c, k);
 }
 
 /* -- what becomes of them -------------------------------------------------------------------- */

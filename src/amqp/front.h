@@ -286,6 +286,7 @@ void tx_publish(struct channel *c, const struct publication *p, struct span head
 bool tx_settle(struct channel *c, uint64_t tag, bool multiple, enum settle_action action);
 /* What it holds is not done; its deliveries are outstanding again. */
 void tx_free(struct channel *c);
+void tx_forget_consumer(struct channel *c, const struct consumer *k);
 
 /* -- direct reply-to (reply.c): answers that go from memory to memory ------------------------------ */
 

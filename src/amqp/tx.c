@@ -33,6 +33,7 @@ struct tx {
     size_t settle_count, settle_cap;
     size_t bytes;
     enum settle_action action; /* of those that are being taken */
+    bool is_committing;        /* it outlives a channel that fails meanwhile */
 };
 
 static struct tx *need(struct channel *c) {
@@ -111,9 +112,18 @@ static void roll_back(struct channel *c, struct tx *t) {
 
 void tx_free(struct channel *c) {
     struct tx *t = c->tx;
+    if (t == NULL || t->is_committing)
+        return;
     c->tx = NULL;
-    if (t != NULL)
-        roll_back(c, t);
+    roll_back(c, t);
+}
+
+void tx_forget_consumer(struct channel *c, const struct consumer *k) {
+    for (size_t i = 0; c->tx != NULL && i < c->tx->settle_count; i++) {
+        struct delivery *d = &c->tx->settles[i].delivery;
+        if (d->consumer == k)
+            d->consumer = NULL;
+    }
 }
 
 static enum published_how publish_kept(struct channel *c, const struct kept *k) {
@@ -128,32 +138,40 @@ static enum published_how publish_kept(struct channel *c, const struct kept *k) 
     return publish_now(c, &p);
 }
 
+static void commit_ok(struct channel *c) {
+    amqp_tx_commit_ok_t ok = {0};
+    channel_send(c, true, AMQP_TX_COMMIT_OK_METHOD, &ok);
+}
+
 static void commit(struct channel *c) {
     struct tx *t = c->tx;
+    if (t == NULL) {
+        commit_ok(c);
+        return;
+    }
     bool is_whole = true;
-    c->tx = NULL; /* it outlives a channel that fails meanwhile */
-    for (size_t i = 0; t != NULL && i < t->kept_count; i++) {
+    t->is_committing = true;
+    for (size_t i = 0; i < t->kept_count; i++) {
         enum published_how how = publish_kept(c, &t->kept[i]);
         if (how == PUBLISH_FAILED) {
             /* the channel is closing, and its other deliveries went back */
+            c->tx = NULL;
             roll_back(c, t);
             deliveries_free(c);
             return;
         }
         is_whole = is_whole && how == PUBLISH_DONE;
     }
-    for (size_t i = 0; t != NULL && i < t->settle_count; i++)
+    for (size_t i = 0; i < t->settle_count; i++)
         delivery_settle(c, &t->settles[i].delivery, t->settles[i].action);
     settling_flush(c->session->amqp);
+    c->tx = NULL;
+    release(t);
     channel_schedule(c);
-    if (t != NULL)
-        release(t);
-    if (!is_whole) {
+    if (is_whole)
+        commit_ok(c);
+    else
         channel_fail(c, CODE_PRECONDITION_FAILED, AMQP_TX_COMMIT_METHOD, "partial tx completion");
-        return;
-    }
-    amqp_tx_commit_ok_t ok = {0};
-    channel_send(c, true, AMQP_TX_COMMIT_OK_METHOD, &ok);
 }
 
 /* -- methods --------------------------------------------------------------------------------- */

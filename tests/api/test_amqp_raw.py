@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from lib.amqp_raw import (BODY, CLOSE_OK, HEADER, HEADER_FRAME, HEARTBEAT, METHOD, AmqpRaw, Closed, capabilities, channel_open, close,
-                          content_header, frame, long, method, open_vhost, publish, queue_declare, short, start_ok, table, tune_ok)
+from lib.amqp_raw import (BODY, CLOSE_OK, HEADER, HEADER_FRAME, HEARTBEAT, METHOD, AmqpRaw, Closed, ack, cancel, capabilities, channel_open,
+                          close, consume, content_header, frame, long, message, method, open_vhost, publish, qos, queue_declare, short,
+                          start_ok, table, tune_ok)
 from lib.client import Client
 from lib.server import Server
 
@@ -89,10 +90,10 @@ def test_ways_to_log_in(raw, options):
     r.channel(1)
 
 
-def refused(r, message, code, ids, text=None):
+def refused(r, sent, code, ids, text=None):
     r.send(HEADER)
     r.method(10, 10)
-    r.send(message)
+    r.send(sent)
     return r.closed_with(code, *ids, text=text)
 
 
@@ -146,12 +147,12 @@ def test_a_vhost_that_is_not_there(raw):
     r.closed_with(530, 10, 40, "vhost nowhere not found")
 
 
-@pytest.mark.parametrize("message, ids", [
+@pytest.mark.parametrize("sent, ids", [
     (tune_ok(), (10, 31)), (open_vhost(), (10, 40)), (CLOSE_OK, (10, 51)), (channel_open(0), (20, 10)),
     (method(0, 10, 21, long("")), (10, 21)),
 ], ids=["tune-ok", "open", "close-ok", "channel.open", "secure-ok"])
-def test_out_of_order_before_login(raw, message, ids):
-    refused(raw(), message, 504, ids, "starting")
+def test_out_of_order_before_login(raw, sent, ids):
+    refused(raw(), sent, 504, ids, "starting")
 
 
 def test_out_of_order_later(raw):
@@ -310,6 +311,58 @@ def test_content_out_of_order(session, data, code):
     session.closed_with(code)
 
 
+# -- transactions -----------------------------------------------------------------------------------------------------------------------
+
+
+TX_SELECT, TX_COMMIT, TX_ROLLBACK = method(1, 90, 10), method(1, 90, 20), method(1, 90, 30)
+
+
+@pytest.fixture
+def acknowledging(session):
+    """A transaction that acknowledges the only message of queue "tx", by a consumer with a prefetch of 1."""
+    session.channel(1)
+    session.send(queue_declare(1, "tx"), method(1, 50, 30, b"\0\0" + short("tx") + b"\0"), message(1, "tx", b"1"), TX_SELECT, qos(1, 1),
+                 consume(1, "tx", "t"))
+    for ids in (50, 11), (50, 31), (90, 11), (60, 11), (60, 21):
+        session.method(*ids)
+    assert session.delivery() == (1, 1, b"1")
+    session.send(ack(1, 1))
+    return session
+
+
+def test_a_transaction_outlives_its_consumer(acknowledging):
+    r = acknowledging
+    r.send(cancel(1, "t"), consume(1, "tx", "t"), TX_COMMIT)
+    for ids in (60, 31), (60, 21), (90, 21):
+        r.method(*ids)
+    r.send(message(1, "tx", b"2"), TX_COMMIT)
+    r.method(90, 21)
+    assert r.delivery() == (1, 2, b"2")  # the new one has none yet
+    r.send(ack(1, 2), cancel(1, "t"), TX_ROLLBACK, ack(1, 2), TX_COMMIT)
+    for ids in (60, 31), (90, 31), (90, 21):
+        r.method(*ids)
+    r.send(queue_declare(1, "tx", bits=1))
+    assert r.method(50, 11)[1][-8:] == bytes(8)
+
+
+def test_a_transaction_outlives_the_queue(acknowledging):
+    r = acknowledging
+    r.send(method(1, 50, 40, b"\0\0" + short("tx") + b"\0"), TX_COMMIT)
+    for ids in (50, 41), (90, 21):
+        r.method(*ids)
+    r.is_alive()
+
+
+def test_a_transaction_that_fails_gives_back(acknowledging):
+    r = acknowledging
+    r.send(message(1, "key", exchange="none"), TX_COMMIT)
+    r.channel_closed_with(404)
+    r.send(method(1, 20, 41))
+    r.channel(1)
+    r.send(queue_declare(1, "tx", bits=1))
+    assert r.method(50, 11)[1][-8:] == bytes(3) + b"\1" + bytes(4)
+
+
 # -- tables -----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -384,12 +437,12 @@ def test_many_connections_that_leave(server, raw):
 def test_a_flood_that_is_not_read(session):
     """What the server has to say is bounded by what the client reads."""
     session.s.settimeout(1)
-    message = method(0, 10, 70, long("new") + short("why"))
+    secret = method(0, 10, 70, long("new") + short("why"))
     sent = 0
     try:
         while sent < 256 * 1024 * 1024:
-            session.s.sendall(message * 4000)
-            sent += len(message) * 4000
+            session.s.sendall(secret * 4000)
+            sent += len(secret) * 4000
     except TimeoutError:
         pass
     assert sent < 200 * 1024 * 1024, "reading stops when nobody reads the answers"

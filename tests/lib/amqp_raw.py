@@ -68,6 +68,28 @@ def content_header(channel, size, flags=0, values=b"", class_id=60):
     return frame(HEADER_FRAME, channel, struct.pack(">HHQH", class_id, 0, size, flags) + values)
 
 
+def message(channel, key="", body=b"x", exchange="", bits=0):
+    """A persistent one, whole."""
+    frames = [frame(BODY, channel, body[i:i + 131064]) for i in range(0, len(body), 131064)]
+    return publish(channel, exchange, key, bits) + content_header(channel, len(body), 1 << 12, b"\2") + b"".join(frames)
+
+
+def qos(channel, count, is_global=False):
+    return method(channel, 60, 10, struct.pack(">IHB", 0, count, is_global))
+
+
+def consume(channel, queue, tag="", bits=0, arguments=None):
+    return method(channel, 60, 20, b"\0\0" + short(queue) + short(tag) + bytes([bits]) + (table() if arguments is None else arguments))
+
+
+def cancel(channel, tag):
+    return method(channel, 60, 30, short(tag) + b"\0")
+
+
+def ack(channel, tag, multiple=False):
+    return method(channel, 60, 80, struct.pack(">QB", tag, multiple))
+
+
 class Closed(Exception):
     """The server closed the connection without a further frame."""
 
@@ -114,6 +136,19 @@ class AmqpRaw:
         got = struct.unpack(">HH", payload[:4])
         assert got == (class_id, method_id), (got, payload[4:])
         return channel, payload[4:]
+
+    def delivery(self):
+        """The next frames must be a delivery; its channel, tag and body."""
+        channel, a = self.method(60, 60)
+        kind, _, header = self.frame()
+        assert kind == HEADER_FRAME
+        left, body = struct.unpack(">Q", header[4:12])[0], b""
+        while len(body) < left:
+            kind, _, part = self.frame()
+            assert kind == BODY
+            body += part
+        at = 1 + a[0]
+        return channel, struct.unpack(">Q", a[at:at + 8])[0], body
 
     def closed_with(self, code, class_id=None, method_id=None, text=None):
         """The server must close the connection, and tell why."""
