@@ -121,6 +121,12 @@ static void consume(struct channel *c, const amqp_basic_consume_t *m) {
     struct place q;
     struct queue_amqp_view view;
     struct consumer like;
+    if (c->session->consumer_count >= LIMIT_AMQP_CONSUMERS) {
+        session_fail(c->session, CODE_NOT_ALLOWED, method,
+                     "number of consumers (%u) has reached the maximum of a connection",
+                     c->session->consumer_count);
+        return;
+    }
     if (!name_find_queue(c, m->queue, method, &a->name, &q, &view) ||
         !read_consumer(c, &q, m, &like) || !read_tag(c, m, &tag))
         return;

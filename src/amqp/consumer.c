@@ -83,6 +83,7 @@ void consumer_new(struct channel *c, struct amqp_queue *q, const struct consumer
     if (k->next != NULL)
         k->next->link = &k->next;
     c->consumers = k;
+    c->session->consumer_count++;
 
     registry_watch(q);
     join_ring(q, k);
@@ -118,9 +119,10 @@ void consumer_free(struct consumer *k) {
     if (k->next != NULL)
         k->next->link = k->link;
     leave_ring(q, k);
+    c->session->consumer_count--;
     q->consumer_count--;
     if (q->active == k)
-        q->active = elect(q);
+        q->active = q->is_gone ? NULL : elect(q);
     free(k);
 
     q->refs++;

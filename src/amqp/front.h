@@ -87,6 +87,7 @@ struct session {
     bool has_published, was_told_blocked;
     struct channel **channels; /* by number; NULL = not open */
     uint32_t channel_cap, channel_count;
+    uint32_t consumer_count;   /* of all channels */
     int64_t heard_at, sent_at; /* loop_now: for heartbeats */
     struct buf held;           /* A1: frames that wait for the disk */
     uint64_t held_position;    /* and until where */

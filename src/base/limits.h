@@ -50,6 +50,7 @@
 #define LIMIT_AMQP_GRACE_MS 3000       /* for close-ok; then closed */
 #define LIMIT_AMQP_USERS 100           /* --amqp-user; refused at start */
 #define LIMIT_AMQP_CHANNELS 2047       /* open at once in a connection; 530 */
+#define LIMIT_AMQP_CONSUMERS 10000     /* of a connection; 530 */
 #define LIMIT_AMQP_HEARTBEAT_S 60      /* proposed; what the client answers holds */
 #define LIMIT_AMQP_FRAMES 512          /* of a connection, in one turn; the rest in the next */
 #define LIMIT_AMQP_UNREAD (256 * 1024) /* input of a connection; then its socket is not read */

@@ -297,6 +297,26 @@ def test_as_many_channels_as_there_may_be(session):
     session.closed_with(530, 20, 10)
 
 
+def test_as_many_consumers_as_there_may_be(raw):
+    """And their queue's end is told to each of them."""
+    channels, each = range(1, 11), 1000
+    r = raw().login(properties=capabilities("consumer_cancel_notify"))
+    for n in channels:
+        r.channel(n)
+    r.send(queue_declare(1, "many", table([("x-single-active-consumer", b"t\1")])))
+    r.method(50, 11)
+    for n in channels:
+        r.send(*[consume(n, "many", f"{i}".rjust(255), bits=8) for i in range(each)], qos(n, 0))
+        r.method(60, 11)
+    r.send(method(1, 50, 40, b"\0\0" + short("many") + b"\0"))
+    for _ in range(len(channels) * each):
+        assert r.method(60, 30)[1][-1] == 1
+    r.method(50, 41)
+    r.send(queue_declare(1, "many", bits=4), *[consume(1, "many", bits=8)] * (len(channels) * each + 1))
+    r.method(50, 11)
+    r.closed_with(530, 60, 20, "number of consumers (10000)")
+
+
 @pytest.mark.parametrize("data, code", [
     (content_header(1, 0), 505), (frame(BODY, 1, b"x"), 505),
     (publish(1) + frame(BODY, 1, b"x"), 505), (publish(1) + publish(1), 505), (publish(1) + queue_declare(1, "q"), 505),
