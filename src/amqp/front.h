@@ -89,6 +89,7 @@ struct session {
     uint32_t channel_cap, channel_count;
     uint32_t consumer_count;   /* of all channels */
     int64_t heard_at, sent_at; /* loop_now: for heartbeats */
+    size_t unsent;             /* bytes that the socket had not taken at the last look */
     struct buf held;           /* A1: frames that wait for the disk */
     uint64_t held_position;    /* and until where */
     bool held_is_new;          /* since the position was taken */
@@ -113,6 +114,8 @@ void session_flush(struct session *s);
 /* True when its output is more than may pile up: no deliveries until it drained, when
  * session_schedule is called. */
 bool session_is_congested(struct session *s);
+/* True when it is not read because of the disk. */
+bool session_waits_for_disk(const struct session *s);
 
 /* Ends the connection with connection.close: code and text (at most 255 bytes; cut), class and method
  * that caused it or 0, 0. The rest of what it sends is not looked at. Its channels live on until the

@@ -16,10 +16,19 @@ static void send_heartbeat(struct session *s, int64_t now) {
     s->sent_at = now;
 }
 
-/* Two intervals and a half of silence; not when it is us who do not read. */
+/* It is no silence when the disk keeps us from reading. A client that is not read because it does not
+ * read lives by what it takes: one that has stopped, but whose system keeps the connection, would else
+ * hold its messages for ever. */
+static void notice_life(struct session *s, int64_t now) {
+    size_t unsent = conn_out_pending(s->conn);
+    if (unsent < s->unsent || session_waits_for_disk(s))
+        s->heard_at = now;
+    s->unsent = unsent;
+}
+
+/* Two intervals and a half of silence. */
 static bool is_dead(const struct session *s, int64_t now) {
-    return !s->is_paused && conn_out_pending(s->conn) <= CONN_OUT_HIGH &&
-           now - s->heard_at > s->heartbeat_s * INT64_C(2500);
+    return now - s->heard_at > s->heartbeat_s * INT64_C(2500);
 }
 
 static void look_at(struct session *s, int64_t now) {
@@ -27,8 +36,7 @@ static void look_at(struct session *s, int64_t now) {
         buf_release(&s->held);
     if (s->phase != OPEN || s->heartbeat_s == 0)
         return;
-    if (s->is_paused)
-        s->heard_at = now;
+    notice_life(s, now);
     if (is_dead(s, now))
         conn_close(s->conn, CLOSE_TIMEOUT);
     else

@@ -127,6 +127,10 @@ static bool is_stalled(struct session *s) {
     return true;
 }
 
+bool session_waits_for_disk(const struct session *s) {
+    return s->is_paused && (is_blocked(s) || s->stall.link != NULL || s->held.n > 0);
+}
+
 static void tell_blocked(struct session *s) {
     if (!s->can_blocked || s->was_told_blocked)
         return;
@@ -431,7 +435,9 @@ static void on_ended(struct conn *c) {
 }
 
 static void on_drained(struct conn *c) {
-    resume(conn_user(c));
+    struct session *s = conn_user(c);
+    s->heard_at = loop_now(s->amqp->server->loop); /* it read all there was */
+    resume(s);
 }
 
 static void on_expired(struct conn *c) {

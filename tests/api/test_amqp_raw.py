@@ -488,6 +488,50 @@ def test_a_client_with_heartbeats_stays(raw):
     r.is_alive()
 
 
+def is_left_alone(server, r, name):
+    """Its exclusive queue goes with it, and what it held goes back."""
+    other = AmqpRaw(server).login().channel(1)
+    end = time.monotonic() + 20
+    while True:
+        other.send(queue_declare(1, name, bits=1))
+        _, arguments = other.method(50, 11)
+        if struct.unpack(">II", arguments[-8:]) == (100, 0):
+            break
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    other.s.close()
+    r.s.close()
+
+
+@pytest.mark.parametrize("sends", [False, True], ids=["silent", "sending"])
+def test_a_client_that_has_stopped_holds_nothing(server, raw, sends):
+    """Its system keeps the connection; there is more for it than may pile up."""
+    name = f"stopped-{sends}"
+    other = raw().login().channel(1)
+    other.send(queue_declare(1, name), *[message(1, name, bytes(100000))] * 100)
+    other.method(50, 11)
+    r = raw().login(heartbeat=1).channel(1)
+    r.send(consume(1, name))
+    r.method(60, 21)
+    if sends:  # and is not read, after a while
+        other.send(queue_declare(1, name, bits=1))
+        other.method(50, 11)
+        r.send(*[qos(1, 0)] * 1000)
+    is_left_alone(server, r, name)
+
+
+def test_a_client_that_reads_slowly_stays(server, raw):
+    r = raw().login(heartbeat=1).channel(1)
+    r.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    r.send(queue_declare(1, "slow"), *[message(1, "slow", bytes(100000))] * 100, consume(1, "slow"))
+    r.method(50, 11)
+    r.method(60, 21)
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        assert r.s.recv(20000)
+        time.sleep(0.05)
+
+
 def test_stopping_tells_everybody(start):
     server = start(amqp="127.0.0.1:0")
     sessions = [AmqpRaw(server).login() for _ in range(3)]
