@@ -88,6 +88,7 @@ struct session {
     struct channel **channels; /* by number; NULL = not open */
     uint32_t channel_cap, channel_count;
     uint32_t consumer_count;   /* of all channels */
+    size_t kept_bytes;         /* of all channels: publishings that are not whole, transactions */
     int64_t heard_at, sent_at; /* loop_now: for heartbeats */
     size_t unsent;             /* bytes that the socket had not taken at the last look */
     struct buf held;           /* A1: frames that wait for the disk */
@@ -269,6 +270,9 @@ void publish_begin(struct channel *c, const struct method *m);
 /* HEADER and BODY frames. */
 void publish_frame(struct channel *c, const struct frame *f);
 bool publish_is_open(const struct channel *c); /* header or body is still to come */
+/* Counts n bytes that the channel keeps; false, and nothing is counted, when they are too many: the
+ * channel failed. */
+bool publish_keep(struct channel *c, size_t n);
 void publish_free(struct channel *c);
 
 enum published_how {

@@ -22,6 +22,7 @@ struct publishing {
     uint8_t names[2 * 255]; /* the exchange's, then the key */
     uint8_t exchange_bytes, key_bytes;
     struct content_head content; /* points into `header` */
+    size_t kept_bytes;           /* counted in the session's */
     struct buf header, body;
 };
 
@@ -29,9 +30,16 @@ bool publish_is_open(const struct channel *c) {
     return c->publishing != NULL && c->publishing->is_open;
 }
 
+/* The publishing is whole, or goes with its channel. */
+static void let_go(struct channel *c) {
+    c->session->kept_bytes -= c->publishing->kept_bytes;
+    c->publishing->kept_bytes = 0;
+}
+
 void publish_free(struct channel *c) {
     if (c->publishing == NULL)
         return;
+    let_go(c);
     buf_release(&c->publishing->header);
     buf_release(&c->publishing->body);
     free(c->publishing);
@@ -265,6 +273,27 @@ enum published_how publish_now(struct channel *c, const struct publication *p) {
 
 /* -- receiving ------------------------------------------------------------------------------- */
 
+bool publish_keep(struct channel *c, size_t n) {
+    struct session *s = c->session;
+    if (n <= LIMIT_AMQP_KEPT - s->kept_bytes) {
+        s->kept_bytes += n;
+        return true;
+    }
+    channel_fail(c, CODE_PRECONDITION_FAILED, METHOD,
+                 "this connection's messages that are not whole, and its transactions, are larger "
+                 "than %d bytes",
+                 LIMIT_AMQP_KEPT);
+    return false;
+}
+
+/* The same for what is received. */
+static bool keep_part(struct channel *c, struct span part) {
+    if (!publish_keep(c, part.n))
+        return false;
+    c->publishing->kept_bytes += part.n;
+    return true;
+}
+
 void publish_begin(struct channel *c, const struct method *m) {
     const amqp_basic_publish_t *publish = m->decoded;
     struct publishing *w = c->publishing;
@@ -299,6 +328,7 @@ static void complete(struct channel *c, struct span body) {
         .body = body,
     };
     w->is_open = false;
+    let_go(c);
     if (c->is_tx) {
         tx_publish(c, &p, buf_span(&w->header));
         return;
@@ -346,6 +376,8 @@ static void header_frame(struct channel *c, struct span payload) {
     w->has_header = true;
     if (n == 0)
         complete(c, (struct span){0});
+    else
+        (void)keep_part(c, payload);
 }
 
 static void body_frame(struct channel *c, struct span payload) {
@@ -360,6 +392,8 @@ static void body_frame(struct channel *c, struct span payload) {
         complete(c, payload); /* without copying it */
         return;
     }
+    if (!keep_part(c, payload))
+        return;
     buf_add_span(&w->body, payload);
     if (payload.n == left)
         complete(c, buf_span(&w->body));

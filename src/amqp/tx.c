@@ -42,7 +42,8 @@ static struct tx *need(struct channel *c) {
     return c->tx;
 }
 
-static void release(struct tx *t) {
+static void release(struct channel *c, struct tx *t) {
+    c->session->kept_bytes -= t->bytes;
     for (size_t i = 0; i < t->kept_count; i++)
         free(t->kept[i].bytes);
     free(t->kept);
@@ -74,6 +75,8 @@ void tx_publish(struct channel *c, const struct publication *p, struct span head
                      TX_BYTES_MAX);
         return;
     }
+    if (!publish_keep(c, n))
+        return;
     k.bytes = mem_alloc(n + 1);
     put(put(put(put(k.bytes, p->exchange), p->key), header), p->body);
     if (t->kept_count == t->kept_cap) {
@@ -107,7 +110,7 @@ static void roll_back(struct channel *c, struct tx *t) {
         all[i] = t->settles[i].delivery;
     deliveries_put_back(c, all, t->settle_count);
     free(all);
-    release(t);
+    release(c, t);
 }
 
 void tx_free(struct channel *c) {
@@ -166,7 +169,7 @@ static void commit(struct channel *c) {
         delivery_settle(c, &t->settles[i].delivery, t->settles[i].action);
     settling_flush(c->session->amqp);
     c->tx = NULL;
-    release(t);
+    release(c, t);
     channel_schedule(c);
     if (is_whole)
         commit_ok(c);

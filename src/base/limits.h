@@ -55,6 +55,8 @@
 #define LIMIT_AMQP_FRAMES 512          /* of a connection, in one turn; the rest in the next */
 #define LIMIT_AMQP_UNREAD (256 * 1024) /* input of a connection; then its socket is not read */
 #define LIMIT_AMQP_NAME 255            /* a connection's name, given by the client; cut */
+/* Of a connection's messages that are not whole, and of its transactions; 406 */
+#define LIMIT_AMQP_KEPT (128 * 1024 * 1024)
 
 #define LIMIT_DRAIN_MS 25000 /* SIGTERM: what is in flight by then is cut */
 

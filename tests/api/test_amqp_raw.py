@@ -383,6 +383,30 @@ def test_a_transaction_that_fails_gives_back(acknowledging):
     assert r.method(50, 11)[1][-8:] == bytes(3) + b"\1" + bytes(4)
 
 
+def test_what_a_connection_keeps_is_bounded(session):
+    """128 MiB of transactions, and of messages that lack their end."""
+    def begin(n):
+        session.channel(n)
+        session.send(publish(n, "amq.direct"), content_header(n, 1000001), frame(BODY, n, bytes(100000)) * 10)
+
+    for n in 1, 2:
+        session.channel(n)
+        session.send(method(n, 90, 10), message(n, "key", bytes(120000), exchange="amq.direct") * 550)
+        session.method(90, 11)
+    for n in 3, 4, 5:
+        begin(n)
+    assert "larger than 134217728 bytes" in session.channel_closed_with(406, 5)
+    session.send(frame(BODY, 3, b"x"), frame(BODY, 4, b"x"), method(5, 20, 41))
+    for n in 6, 7, 8:  # there is room again
+        begin(n)
+    session.channel_closed_with(406, 8)
+    session.send(method(1, 90, 30))
+    session.method(90, 31)
+    for n in range(9, 20):
+        begin(n)
+    session.is_alive()
+
+
 # -- tables -----------------------------------------------------------------------------------------------------------------------------
 
 
