@@ -19,7 +19,6 @@ struct amqp *amqp_new(struct server *s, const struct amqp_config *config) {
     a->pool = method_pool_new();
     buf_init(&a->scratch, PACKED_MOST);
     buf_init(&a->name, PACKED_MOST);
-    buf_init(&a->stripped, PACKED_MOST);
     buf_init(&a->json, JSON_MOST);
     buf_init(&a->packed, PACKED_MOST);
     buf_init(&a->sink, CONN_OUT_MAX);
@@ -37,7 +36,6 @@ void amqp_free(struct amqp *a) {
     method_pool_free(a->pool);
     buf_release(&a->scratch);
     buf_release(&a->name);
-    buf_release(&a->stripped);
     buf_release(&a->json);
     buf_release(&a->packed);
     buf_release(&a->sink);

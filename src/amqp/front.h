@@ -53,7 +53,7 @@ struct amqp {
     bool is_loaded;            /* the registry knows the queues with x-expires */
     int64_t expire_at;         /* the next x-expires is due then, or later (registry.c) */
     struct method_pool *pool;  /* memory of the method at work */
-    struct buf scratch, name, stripped, json, packed;
+    struct buf scratch, name, json, packed;
     /* sessions: those that were written to, those that failed and must still give back what they
      * have (session.c); heartbeats (heartbeat.c) */
     struct session *dirty, *failed;
@@ -227,7 +227,9 @@ struct place {
     struct span plain;  /* within the vhost */
     struct span scoped; /* model/scope.h; in the buffer given */
 };
-/* CR and LF are left out. `into` holds the text. False: the channel or session failed. */
+/* The name without CR and LF, until the method at work is done. */
+struct span name_strip(struct amqp *a, amqp_bytes_t given);
+/* `into` holds the text. False: the channel or session failed. */
 bool name_read(struct channel *c, amqp_bytes_t given, uint32_t method, struct buf *into,
                struct place *ret);
 /* The same for a queue: an empty name is the one last declared on the channel. */

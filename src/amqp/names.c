@@ -8,22 +8,23 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* The text without CR and LF; `into` is used when there are some. */
-static struct span strip(struct span text, struct buf *into) {
+struct span name_strip(struct amqp *a, amqp_bytes_t given) {
+    struct span text = method_span(given);
     if (text.n == 0 ||
         (memchr(text.p, '\r', text.n) == NULL && memchr(text.p, '\n', text.n) == NULL))
         return text;
-    buf_clear(into);
+    uint8_t *stripped = method_pool_alloc(a->pool, text.n);
+    size_t n = 0;
     for (size_t i = 0; i < text.n; i++) {
         if (text.p[i] != '\r' && text.p[i] != '\n')
-            buf_add_byte(into, text.p[i]);
+            stripped[n++] = text.p[i];
     }
-    return buf_span(into);
+    return span_of(stripped, n);
 }
 
 bool name_read(struct channel *c, amqp_bytes_t given, uint32_t method, struct buf *into,
                struct place *ret) {
-    struct span plain = strip(method_span(given), &c->session->amqp->stripped);
+    struct span plain = name_strip(c->session->amqp, given);
     if (!scope_name(session_vhost(c->session), plain, into)) {
         channel_fail(c, CODE_PRECONDITION_FAILED, method,
                      "the name '%.*s' is too long, or begins "
@@ -38,7 +39,7 @@ bool name_read(struct channel *c, amqp_bytes_t given, uint32_t method, struct bu
 
 bool name_read_queue(struct channel *c, amqp_bytes_t given, uint32_t method, struct buf *into,
                      struct place *ret) {
-    if (given.len > 0)
+    if (name_strip(c->session->amqp, given).n > 0)
         return name_read(c, given, method, into, ret);
     if (c->last_queue.n == 0) {
         channel_fail(c, CODE_NOT_FOUND, method, "no previously declared queue");

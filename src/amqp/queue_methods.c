@@ -181,11 +181,6 @@ static struct json *read_arguments(struct channel *c, const struct place *q,
 static bool declare_active(struct channel *c, const amqp_queue_declare_t *m,
                            const struct place *q) {
     struct amqp *a = c->session->amqp;
-    if (m->queue.len > 0 && q->plain.n >= 4 && memcmp(q->plain.p, "amq.", 4) == 0) {
-        channel_fail(c, CODE_ACCESS_REFUSED, DECLARE,
-                     "queue name '%.*s' contains reserved prefix 'amq.*'", TEXT(q->plain));
-        return false;
-    }
     struct json *arguments = read_arguments(c, q, &m->arguments);
     if (arguments == NULL)
         return false;
@@ -199,6 +194,22 @@ static bool declare_active(struct channel *c, const amqp_queue_declare_t *m,
     bool ok = declare_so(c, q, &want, arguments);
     json_free(arguments);
     return ok;
+}
+
+/* The name that the client gives to a new queue, or one of ours. False: the channel failed. */
+static bool name_new(struct channel *c, amqp_bytes_t given, struct place *ret) {
+    struct amqp *a = c->session->amqp;
+    struct span name = name_strip(a, given);
+    if (name.n >= 4 && memcmp(name.p, "amq.", 4) == 0) {
+        channel_fail(c, CODE_ACCESS_REFUSED, DECLARE,
+                     "queue name '%.*s' contains reserved prefix 'amq.*'", TEXT(name));
+        return false;
+    }
+    if (name.n == 0) {
+        name_make("amq.gen-", &a->scratch);
+        name = buf_span(&a->scratch);
+    }
+    return name_read(c, method_bytes(name), DECLARE, &a->name, ret);
 }
 
 /* Whether somebody still waits for answers there: that is asked by declaring its name passively. */
@@ -226,12 +237,7 @@ static void declare(struct channel *c, const amqp_queue_declare_t *m) {
             return;
         registry_touch(a, q.scoped, view.effective.expires_ms);
     } else {
-        amqp_bytes_t name = m->queue;
-        if (name.len == 0) {
-            name_make("amq.gen-", &a->scratch);
-            name = method_bytes(buf_span(&a->scratch));
-        }
-        if (!name_read(c, name, DECLARE, &a->name, &q) || !declare_active(c, m, &q))
+        if (!name_new(c, m->queue, &q) || !declare_active(c, m, &q))
             return;
     }
     remember(c, q.plain);
@@ -295,7 +301,7 @@ static void bind(struct channel *c, const amqp_queue_bind_t *m) {
     if (!binding_is_valid(c, x.scoped, &m->arguments, method))
         return;
     const struct binding_new b =
-        binding_of(a, &q, &x, m->queue.len == 0, m->routing_key, &m->arguments);
+        binding_of(a, &q, &x, name_strip(a, m->queue).n == 0, m->routing_key, &m->arguments);
     enum err e = b.arguments.n > LIMIT_HEADERS ? ERR_TOO_LARGE
                                                : engine_bind(engine, server_now(a->server), &b);
     if (e != OK) {
@@ -315,7 +321,7 @@ static void unbind(struct channel *c, const amqp_queue_unbind_t *m) {
         !read_exchange(c, m->exchange, method, &x))
         return;
     const struct binding_new b =
-        binding_of(a, &q, &x, m->queue.len == 0, m->routing_key, &m->arguments);
+        binding_of(a, &q, &x, name_strip(a, m->queue).n == 0, m->routing_key, &m->arguments);
     enum err e = engine_unbind(a->server->engine, server_now(a->server), &b);
     if (e != OK && e != ERR_NO_EXCHANGE && e != ERR_NO_QUEUE) {
         channel_fail_err(c, method, e);

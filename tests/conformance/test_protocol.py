@@ -69,6 +69,22 @@ def test_no_name_is_the_last_queue_of_the_channel(amqp, name):
     channel.queue_delete("")
 
 
+def test_line_breaks_are_no_part_of_a_name(amqp, name):
+    queue, exchange, none = amqp.queue(name("q")), amqp.exchange(name("x")), name("none")
+    w = Wire(amqp_port(amqp))
+    w.send(spec.Queue.Declare(queue=f"\r{queue}\n", durable=True), spec.Exchange.Declare(exchange=f"{exchange}\r\n", type="direct", durable=True),
+           spec.Queue.Bind(queue=f"{queue}\n", exchange=f"\n{exchange}", routing_key="k"))
+    assert w.expect(spec.Queue.DeclareOk).queue == queue
+    w.expect(spec.Exchange.DeclareOk), w.expect(spec.Queue.BindOk)
+    amqp.publish("k", "1", exchange=exchange)
+    assert amqp.bodies(queue, 1) == ["1"]
+    w.send(spec.Queue.Declare(queue="\r\n", exclusive=True))
+    assert w.expect(spec.Queue.DeclareOk).queue.startswith("amq.gen-")
+    w.send(spec.Exchange.Bind(destination=f"{none}\n", source=f"\n{exchange}", routing_key="k"))
+    assert f"no exchange '{none}' in vhost" in w.expect(spec.Channel.Close).reply_text
+    w.close()
+
+
 def test_delete_of_what_is_not_there_is_fine(amqp, name):
     channel = amqp.channel
     assert channel.queue_delete(name("q")).method.message_count == 0
