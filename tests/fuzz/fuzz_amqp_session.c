@@ -289,9 +289,9 @@ static uint8_t next(struct input *in) {
 }
 
 static amqp_bytes_t name_of(uint8_t n) {
-    static const char *const names[] = {"q0",         "q1",         "q2",          "",
-                                        "amq.direct", "amq.fanout", "amq.headers", "x0",
-                                        "x1",         "amq.topic",  REPLY_QUEUE,   "q0\r\n"};
+    static const char *const names[] = {"q0",         "q1",          "q2",  "",   "amq.direct",
+                                        "amq.fanout", "amq.headers", "x0",  "x1", "amq.topic",
+                                        REPLY_QUEUE,  "q0\r\n",      "\r\n"};
     return method_str(names[n % (sizeof names / sizeof names[0])]);
 }
 
