@@ -240,6 +240,13 @@ def test_text_that_is_no_utf8(session):
     session.closed_with(501, 50, 10)
 
 
+@pytest.mark.parametrize("name", ["//x", "//", "a\0b", "\0"], ids=repr)
+def test_names_that_http_could_not_say(session, name):
+    session.channel(1)
+    session.send(queue_declare(1, name))
+    session.channel_closed_with(406)
+
+
 def test_methods_of_channels_on_channel_0(session):
     session.send(queue_declare(0, "q"))
     session.closed_with(504, 50, 10)
