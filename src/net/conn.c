@@ -10,7 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { IN_FIRST_BYTES = 512 };
+enum {
+    IN_FIRST_BYTES = 512,
+    KEEPALIVE_S = 60, /* of silence; then the system asks whether the other side is still there */
+};
 
 const char *close_reason_text(enum close_reason r) {
     switch (r) {
@@ -386,6 +389,7 @@ void conn_accept(struct listener *listener, int fd, const char *peer) {
     }
     /* A reply is written whole: there is nothing to wait for. A failure costs only time. */
     uv_tcp_nodelay(&c->tcp, 1);
+    uv_tcp_keepalive(&c->tcp, 1, KEEPALIVE_S);
     if (config->tls != NULL)
         c->tls = tls_new(config->tls);
 

@@ -519,6 +519,20 @@ def test_a_client_with_heartbeats_stays(raw):
     r.is_alive()
 
 
+def test_a_machine_that_is_gone_is_found_out(server, session):
+    """Without heartbeats the system asks for it: its timer for that runs (kind 2), when nothing is under way."""
+    ends = f":{server.amqp_port:04X} ", f":{session.s.getsockname()[1]:04X} "
+
+    def timer():
+        with open("/proc/net/tcp") as f:
+            return next(line.split()[5][:2] for line in f if line.find(ends[0]) < line.find(ends[1]) and ends[0] in line)
+
+    end = time.monotonic() + 10
+    while timer() != "02":
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
 def is_left_alone(server, r, name):
     """Its exclusive queue goes with it, and what it held goes back."""
     other = AmqpRaw(server).login().channel(1)
