@@ -25,8 +25,7 @@ struct span name_strip(struct amqp *a, amqp_bytes_t given) {
 bool name_read(struct channel *c, amqp_bytes_t given, uint32_t method, struct buf *into,
                struct place *ret) {
     struct span plain = name_strip(c->session->amqp, given);
-    bool has_nul = plain.n > 0 && memchr(plain.p, 0, plain.n) != NULL; /* HTTP could not name it */
-    if (has_nul || !scope_name(session_vhost(c->session), plain, into)) {
+    if (!scope_name(session_vhost(c->session), plain, into)) {
         channel_fail(c, CODE_PRECONDITION_FAILED, method,
                      "the name '%.*s' is too long, begins with '//', or holds a NUL",
                      TEXT(span_cut_utf8(plain, 64)));

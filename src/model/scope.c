@@ -4,6 +4,10 @@
 
 #include <string.h>
 
+static bool has_nul(struct span s) {
+    return s.n > 0 && memchr(s.p, 0, s.n) != NULL;
+}
+
 static bool begins_with_two_slashes(struct span s) {
     return s.n >= 2 && s.p[0] == '/' && s.p[1] == '/';
 }
@@ -19,12 +23,13 @@ static size_t vhost_length(struct span s) {
 bool scope_vhost_is_valid(struct span vhost) {
     if (span_equal_str(vhost, "/"))
         return true;
-    return vhost.n > 0 && vhost_length(vhost) == vhost.n && vhost.n + 3 <= LIMIT_QUEUE_NAME;
+    return vhost.n > 0 && vhost_length(vhost) == vhost.n && vhost.n + 3 <= LIMIT_QUEUE_NAME &&
+           !has_nul(vhost);
 }
 
 bool scope_name(struct span vhost, struct span name, struct buf *out) {
     buf_clear(out);
-    if (name.n > LIMIT_QUEUE_NAME)
+    if (name.n > LIMIT_QUEUE_NAME || has_nul(name))
         return false;
     if (span_equal_str(vhost, "/")) {
         if (begins_with_two_slashes(name))

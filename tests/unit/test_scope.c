@@ -58,6 +58,13 @@ static void other_forms_are_of_the_first_vhost(void) {
     CHECK(is_split("", "/", ""));
 }
 
+static void what_has_a_nul_has_no_name(void) {
+    CHECK(!scope_name(span_str("/"), span_of("a\0b", 3), &out));
+    CHECK(!scope_name(span_str("v"), span_of("\0", 1), &out));
+    CHECK(!scope_name(span_of("v\0w", 3), span_str("q"), &out));
+    CHECK(!scope_vhost_is_valid(span_of("v\0w", 3)) && !scope_vhost_is_valid(span_of("\0", 1)));
+}
+
 static void long_names_have_no_room(void) {
     char name[LIMIT_QUEUE_NAME + 2];
     memset(name, 'x', sizeof name);
@@ -77,6 +84,7 @@ int main(void) {
     RUN(names_of_others_have_the_vhost_before_them);
     RUN(some_vhosts_have_no_names);
     RUN(other_forms_are_of_the_first_vhost);
+    RUN(what_has_a_nul_has_no_name);
     RUN(long_names_have_no_room);
     buf_release(&out);
     return check_done();
