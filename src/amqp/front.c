@@ -52,6 +52,8 @@ int64_t amqp_turn(struct amqp *a, int64_t now) {
     if (amqp_work(a))
         loop_again(a->server->loop);
     int64_t next = registry_expire(a, now);
+    if (next <= now)
+        loop_again(a->server->loop);
     while (a->dirty != NULL)
         session_flush(a->dirty);
     if (a->failed != NULL)

@@ -258,14 +258,16 @@ int64_t registry_expire(struct amqp *a, int64_t now) {
     if (now < a->expire_at)
         return a->expire_at;
     int64_t next = TIME_NEVER;
-    unsigned from = 0;
+    unsigned from = 0, budget = LIMIT_TICK_QUEUES;
     struct amqp_queue *q;
-    while ((q = find_expired(a, now, &from, &next)) != NULL) {
+    while (next != now && (q = find_expired(a, now, &from, &next)) != NULL) {
         enum err e = registry_delete(a, q->name, span_str("amqp"), "x-expires");
-        if (e == OK || e == ERR_NO_QUEUE)
-            continue;
-        next = now + EXPIRE_RETRY_MS;
-        break;
+        if (e != OK && e != ERR_NO_QUEUE) {
+            next = now + EXPIRE_RETRY_MS;
+            break;
+        }
+        if (--budget == 0)
+            next = now; /* the rest in the next turn */
     }
     a->expire_at = next;
     return next;

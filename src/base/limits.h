@@ -92,6 +92,7 @@
 
 /* -- work in one turn of the loop: the rest goes on in the next ------------------------------ */
 #define LIMIT_TICK_MESSAGES 1000 /* expiries and removals */
+#define LIMIT_TICK_QUEUES 1000   /* deleted, by their x-expires */
 #define LIMIT_JOB_LETTERS 1000   /* selected or sent by a job */
 #define LIMIT_JOB_LOOKS 5000     /* letters that a job looks at to select some */
 #define LIMIT_JOB_READS 200      /* of them read from disk */

@@ -338,6 +338,21 @@ def test_content_out_of_order(session, data, code):
     session.closed_with(code)
 
 
+# -- queues -----------------------------------------------------------------------------------------------------------------------------
+
+
+def test_many_queues_expire_together(server, session):
+    session.channel(1)
+    arguments = table([("x-expires", b"l" + struct.pack(">q", 200))])
+    session.send(*[queue_declare(1, f"short-{i}", arguments, bits=16) for i in range(2500)], qos(1, 0))
+    session.method(60, 11)
+    client, end = Client(server), time.monotonic() + 20
+    while [q for q in client.get("/queues?limit=1000").json["queues"] if q["queue"].startswith("short-")]:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    client.close()
+
+
 # -- transactions -----------------------------------------------------------------------------------------------------------------------
 
 
