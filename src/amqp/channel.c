@@ -79,7 +79,10 @@ void channel_fail_err(struct channel *c, uint32_t method, enum err e) {
         code = CODE_NOT_FOUND;
     else if (e == ERR_REFUSED)
         code = CODE_ACCESS_REFUSED;
-    channel_fail(c, code, method, "%s", err_text(e));
+    if (e == ERR_TOO_LARGE && CLASS(method) != CLASS_BASIC)
+        channel_fail(c, code, method, "the arguments are larger than %d bytes", LIMIT_ARGUMENTS);
+    else
+        channel_fail(c, code, method, "%s", err_text(e));
 }
 
 /* -- life ------------------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lib.amqp_raw import (BODY, CLOSE_OK, HEADER, HEADER_FRAME, HEARTBEAT, METHOD, AmqpRaw, Closed, ack, cancel, capabilities, channel_open,
-                          close, consume, content_header, frame, long, message, method, open_vhost, publish, qos, queue_declare, short,
+                          close, consume, content_header, frame, get, long, message, method, open_vhost, publish, qos, queue_declare, short,
                           start_ok, table, tune_ok)
 from lib.client import Client
 from lib.server import Server
@@ -336,6 +336,95 @@ def test_content_out_of_order(session, data, code):
     session.channel(1)
     session.send(data)
     session.closed_with(code)
+
+
+# -- methods that little is said of --------------------------------------------------------------------------------------------------------
+
+
+def exchange_declare(channel, name, kind="direct", bits=0, arguments=None):
+    return method(channel, 40, 10, b"\0\0" + short(name) + short(kind) + bytes([bits]) + (table() if arguments is None else arguments))
+
+
+def bind(class_id, channel, destination, source, key="", bits=0, arguments=None):
+    return method(channel, class_id, 20 if class_id == 50 else 30,
+                  b"\0\0" + short(destination) + short(source) + short(key) + bytes([bits]) + (table() if arguments is None else arguments))
+
+
+def test_what_hardly_a_client_asks_for(session):
+    session.channel(1)
+    session.send(method(1, 30, 10, short("/data") + b"\x1f"))
+    assert session.method(30, 11) == (1, b"\0\1")
+    session.send(method(1, 20, 20, b"\1"))
+    assert session.method(20, 21) == (1, b"\1")
+    session.send(method(1, 20, 21, b"\1"), method(1, 60, 31, short("unknown")))  # answers to nothing
+    session.is_alive()
+
+
+def test_no_wait_means_no_answer(session):
+    session.channel(1)
+    session.send(exchange_declare(1, "nowait-x", bits=16), queue_declare(1, "nowait-q", bits=16), bind(50, 1, "nowait-q", "nowait-x", "k", 1),
+                 bind(40, 1, "amq.fanout", "nowait-x", "k", 1), method(1, 85, 10, b"\1"), consume(1, "nowait-q", "t", 8),
+                 method(1, 60, 30, short("t") + b"\1"), method(1, 50, 30, b"\0\0" + short("nowait-q") + b"\1"), message(1, "k", exchange="nowait-x"))
+    session.method(60, 80)  # they came, and this one's confirm is the first
+    session.send(get(1, "nowait-q"))
+    session.method(60, 71), session.frame(), session.frame()
+    session.send(method(1, 60, 100, b"\1"), get(1, "nowait-q"))  # recover-async
+    session.method(60, 71), session.frame(), session.frame()
+    session.send(method(1, 40, 40, b"\0\0" + short("amq.fanout") + short("nowait-x") + short("k") + b"\1" + table()),
+                 method(1, 50, 40, b"\0\0" + short("nowait-q") + b"\4"), method(1, 40, 20, b"\0\0" + short("nowait-x") + b"\2"),
+                 exchange_declare(1, "nowait-x", bits=17))
+    assert "no exchange 'nowait-x'" in session.channel_closed_with(404)
+
+
+REPLY_TO = "amq.rabbitmq.reply-to"
+WITH_REPLY_TO = publish(1, "", "k") + content_header(1, 0, 1 << 9, short(REPLY_TO))
+SINGLE = table([("x-single-active-consumer", b"t\1")])
+
+
+@pytest.mark.parametrize("data, code, text", [
+    (queue_declare(1, "single", SINGLE, 4) + get(1, "single"), 405, "basic.get operations are not supported by queues with single active"),
+    (queue_declare(1, "mine", bits=4) + queue_declare(1, "mine"), 405, "cannot obtain exclusive access to locked queue 'mine'"),
+    (queue_declare(1, "mine", bits=4) + consume(1, "mine", arguments=table([("x-priority", b"S" + long("high"))])), 406, "x-priority"),
+    (consume(1, REPLY_TO), 406, "reply consumer cannot acknowledge"),
+    (consume(1, REPLY_TO, bits=2) * 2, 406, "reply consumer already set"),
+    (WITH_REPLY_TO, 406, "fast reply consumer does not exist"),
+    (message(1, "mine") + queue_declare(1, "mine", bits=4) + message(1, "mine") * 2 + get(1, "mine") * 2 + ack(1, 3, True), 406, "tag 3"),
+], ids=["get", "exclusive", "priority", "acks", "twice", "nobody", "tag"])
+def test_errors_of_the_channel(session, data, code, text):
+    session.channel(1)
+    session.send(data)
+    while True:
+        kind, channel, payload = session.frame()
+        if payload[:4] == struct.pack(">HH", 20, 40):
+            break
+    assert struct.unpack(">H", payload[4:6])[0] == code and text in payload[7:7 + payload[6]].decode()
+    session.send(method(1, 20, 41))
+    session.is_alive()
+
+
+def with_headers(headers):
+    return publish(1, "amq.direct", "k") + content_header(1, 0, 1 << 13, headers)
+
+
+LARGE, ARGUMENTS = table([("a", b"S" + long("a" * 9000))]), "the arguments are larger than 8192 bytes"
+
+
+@pytest.mark.parametrize("data, text", [
+    (publish(1) + content_header(1, 1024 * 1024 + 1), "message size 1048577 is larger than configured max size 1048576"),
+    (with_headers(table([("a", b"S" + long("a" * 66000))])), "its properties are larger than 65536 bytes"),
+    (with_headers(table([("a", b"S" + long("\1" * 12000))])), "its headers are larger than 65536 bytes"),
+    (with_headers(table([("CC", b"A" + long((b"S" + long("k")) * 32)), ("BCC", b"A" + long((b"S" + long("k")) * 32))])), "more than 63 keys"),
+    (with_headers(table([("CC", b"A" + long(b"S" + long("k" * 256)))])), "CC and BCC must be arrays"),
+    (queue_declare(1, "large", LARGE), ARGUMENTS), (exchange_declare(1, "large", arguments=LARGE), ARGUMENTS),
+    (bind(40, 1, "amq.direct", "amq.fanout", arguments=LARGE), ARGUMENTS),
+    (queue_declare(1, "large", bits=20) + bind(50, 1, "large", "amq.fanout", arguments=LARGE), ARGUMENTS),
+], ids=["body", "properties", "headers", "keys", "key", "queue", "exchange", "exchanges", "binding"])
+def test_limits(session, data, text):
+    session.channel(1)
+    session.send(data)
+    assert text in session.channel_closed_with(406)
+    session.send(method(1, 20, 41))
+    session.is_alive()
 
 
 # -- queues -----------------------------------------------------------------------------------------------------------------------------

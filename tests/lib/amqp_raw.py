@@ -86,6 +86,10 @@ def cancel(channel, tag):
     return method(channel, 60, 30, short(tag) + b"\0")
 
 
+def get(channel, queue, no_ack=False):
+    return method(channel, 60, 70, b"\0\0" + short(queue) + bytes([no_ack]))
+
+
 def ack(channel, tag, multiple=False):
     return method(channel, 60, 80, struct.pack(">QB", tag, multiple))
 
