@@ -199,11 +199,7 @@ static void recover(struct channel *c, bool requeue, uint32_t method) {
         channel_fail(c, CODE_NOT_IMPLEMENTED, method, "requeue=false");
         return;
     }
-    (void)deliveries_settle(c, 0, true, SETTLE_RETURN);
-    if (method != AMQP_BASIC_RECOVER_METHOD)
-        return;
-    amqp_basic_recover_ok_t ok = {0};
-    channel_send(c, true, AMQP_BASIC_RECOVER_OK_METHOD, &ok);
+    deliveries_recover(c, method == AMQP_BASIC_RECOVER_METHOD);
 }
 
 void basic_method(struct channel *c, const struct method *m) {

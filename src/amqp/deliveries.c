@@ -4,7 +4,9 @@
  *    back. Until it is settled it counts in its channel, its consumer and its queue's `refs`.
  * D2 Tags in a ring rise. A settled delivery keeps its place until all before it are settled, or until
  *    half of the ring is such places.
- * D3 Acknowledgements wait in `settling` for others of their queue, at most until the end of the turn.
+ * D3 A method settles at most LIMIT_AMQP_SETTLE of them in a turn. Until it has settled the rest, its
+ *    session is not read, so that nothing overtakes it.
+ * D4 Acknowledgements wait in `settling` for others of their queue, at most until the end of the turn.
  *    What gives a message back, or lets it die, is settled at once: the order is seen from outside. */
 #include "amqp/front.h"
 
@@ -197,6 +199,11 @@ static void take(struct deliveries *r, uint32_t i, void (*f)(void *ctx, const st
     f(ctx, &taken);
 }
 
+static bool is_out(const struct deliveries *r, uint64_t tag) {
+    uint32_t i = find(r, tag);
+    return i < r->count && at(r, i)->tag == tag && at(r, i)->id != 0;
+}
+
 bool deliveries_take(struct channel *c, uint64_t tag, bool multiple,
                      void (*f)(void *ctx, const struct delivery *d), void *ctx) {
     struct deliveries *r = &c->unacked;
@@ -204,9 +211,9 @@ bool deliveries_take(struct channel *c, uint64_t tag, bool multiple,
     if (multiple && tag == 0) {
         last = r->count;
     } else {
-        uint32_t i = find(r, tag);
-        if (i == r->count || at(r, i)->tag != tag || at(r, i)->id == 0)
+        if (!is_out(r, tag))
             return false;
+        uint32_t i = find(r, tag);
         last = i + 1;
         if (!multiple) {
             take(r, i, f, ctx);
@@ -277,20 +284,96 @@ static void settle_taken(void *ctx, const struct delivery *d) {
     delivery_settle(to->channel, d, to->action);
 }
 
-bool deliveries_settle(struct channel *c, uint64_t tag, bool multiple, enum settle_action action) {
-    struct to_settle to = {.channel = c, .action = action};
-    if (!deliveries_take(c, tag, multiple, settle_taken, &to))
-        return false;
+static void after_settling(struct channel *c, enum settle_action action) {
     if (action != SETTLE_SUCCEED)
         settling_flush(c->session->amqp);
     if (c->prefetch_channel != 0)
         channel_schedule(c);
+}
+
+/* Of those up to `settle_to` so many, the oldest first; true when there are more. */
+static bool settle_some(struct channel *c, uint32_t most) {
+    struct to_settle to = {.channel = c, .action = c->settle_action};
+    struct deliveries *r = &c->unacked;
+    uint32_t i = 0;
+    for (; i < r->count && at(r, i)->tag <= c->settle_to && i < most; i++)
+        take(r, i, settle_taken, &to);
+    bool has_more = i < r->count && at(r, i)->tag <= c->settle_to;
+    tidy(r);
+    after_settling(c, c->settle_action);
+    return has_more;
+}
+
+static void link_unsettled(struct channel *c) {
+    struct amqp *a = c->session->amqp;
+    c->session->is_settling = true;
+    c->next_unsettled = a->unsettled;
+    c->link_unsettled = &a->unsettled;
+    if (c->next_unsettled != NULL)
+        c->next_unsettled->link_unsettled = &c->next_unsettled;
+    a->unsettled = c;
+}
+
+static void unlink_unsettled(struct channel *c) {
+    if (c->link_unsettled == NULL)
+        return;
+    c->session->is_settling = false;
+    *c->link_unsettled = c->next_unsettled;
+    if (c->next_unsettled != NULL)
+        c->next_unsettled->link_unsettled = c->link_unsettled;
+    c->link_unsettled = NULL;
+}
+
+bool deliveries_settle(struct channel *c, uint64_t tag, bool multiple, enum settle_action action) {
+    struct to_settle to = {.channel = c, .action = action};
+    if (!multiple) {
+        if (!deliveries_take(c, tag, false, settle_taken, &to))
+            return false;
+        after_settling(c, action);
+        return true;
+    }
+    if (tag != 0 && !is_out(&c->unacked, tag))
+        return false;
+    c->settle_to = tag != 0 ? tag : c->delivery_tag;
+    c->settle_action = action;
+    if (settle_some(c, LIMIT_AMQP_SETTLE))
+        link_unsettled(c);
     return true;
 }
 
+static void tell_recovered(struct channel *c) {
+    amqp_basic_recover_ok_t ok = {0};
+    c->is_recovering = false;
+    channel_send(c, true, AMQP_BASIC_RECOVER_OK_METHOD, &ok);
+}
+
+bool deliveries_settle_rest(struct amqp *a) {
+    for (struct channel *c = a->unsettled, *next; c != NULL; c = next) {
+        next = c->next_unsettled;
+        if (settle_some(c, LIMIT_AMQP_SETTLE))
+            continue;
+        unlink_unsettled(c);
+        if (c->is_recovering)
+            tell_recovered(c);
+        session_settled(c->session);
+    }
+    return a->unsettled != NULL;
+}
+
+void deliveries_recover(struct channel *c, bool tell) {
+    (void)deliveries_settle(c, 0, true, SETTLE_RETURN);
+    c->is_recovering = tell;
+    if (tell && c->link_unsettled == NULL)
+        tell_recovered(c);
+}
+
+/* What is left of a method that settles is given back, too, when its channel ends meanwhile. */
 void deliveries_free(struct channel *c) {
-    bool has_some = deliveries_settle(c, 0, true, SETTLE_RETURN);
-    assert(has_some && c->unacked.count == 0);
+    unlink_unsettled(c);
+    c->settle_to = c->delivery_tag;
+    c->settle_action = SETTLE_RETURN;
+    bool has_more = settle_some(c, UINT32_MAX);
+    assert(!has_more && c->unacked.count == 0);
     free(c->unacked.items);
     c->unacked = (struct deliveries){0};
 }

@@ -46,6 +46,7 @@ struct amqp {
     struct amqp_queue *scheduled_first, **scheduled_last;
     bool is_stuck; /* there was no room on the disk to hand out: tried again in a later turn */
     struct channel *unconfirmed;   /* channels with confirms to be written (publish.c) */
+    struct channel *unsettled;     /* channels with more to settle (deliveries.c) */
     struct reply_address *replies; /* reply.c */
     struct settling *settling;     /* what is settled once a turn (deliveries.c) */
     uint64_t consumer_numbers;
@@ -101,6 +102,7 @@ struct session {
     bool is_starved;                            /* somebody was told that it is congested */
     bool is_done;                               /* closes when all is sent */
     bool is_wound_up;                           /* has given back what it had */
+    bool is_settling;                           /* a channel of it has more to settle */
     struct session *next_dirty, **link_dirty;   /* of amqp.dirty; link NULL = not on it */
     struct session *next_failed, **link_failed; /* the same of amqp.failed */
     struct amqp_queue *exclusive;               /* queues that are this connection's */
@@ -115,8 +117,10 @@ void session_flush(struct session *s);
 /* True when its output is more than may pile up: no deliveries until it drained, when
  * session_schedule is called. */
 bool session_is_congested(struct session *s);
-/* True when it is not read because of the disk. */
-bool session_waits_for_disk(const struct session *s);
+/* True when it is not read because of us. */
+bool session_waits_for_us(const struct session *s);
+/* It is read again, is_settling is over. */
+void session_settled(struct session *s);
 
 /* Ends the connection with connection.close: code and text (at most 255 bytes; cut), class and method
  * that caused it or 0, 0. The rest of what it sends is not looked at. Its channels live on until the
@@ -198,6 +202,11 @@ struct channel {
     uint32_t prefetch;         /* per consumer, of those to come; 0 = no limit */
     uint32_t prefetch_channel; /* shared by all its consumers; 0 = no limit */
     uint32_t consumer_unacked; /* of deliveries to consumers (not of get) */
+    /* what a method settles beyond a turn's measure: the rest, up to this tag; 0 = nothing */
+    uint64_t settle_to;
+    enum settle_action settle_action;
+    bool is_recovering;                               /* and then it is told so */
+    struct channel *next_unsettled, **link_unsettled; /* of amqp.unsettled; or NULL */
     struct consumer *consumers;
     struct reply_address *reply; /* direct reply-to (reply.c); NULL = not asked for */
 };
@@ -326,8 +335,13 @@ void deliveries_put_back(struct channel *c, const struct delivery *items, size_t
 /* Settles one that was taken; it counts no longer. What is acknowledged is settled with others of its
  * queue, at the latest at the end of the turn. */
 void delivery_settle(struct channel *c, const struct delivery *d, enum settle_action action);
-/* Takes and settles. False: unknown tag. */
+/* Takes and settles; of more than LIMIT_AMQP_SETTLE the rest in later turns, and until then the session
+ * is not read. False: unknown tag. */
 bool deliveries_settle(struct channel *c, uint64_t tag, bool multiple, enum settle_action action);
+/* Goes on with what is left of that; true when there still is something. */
+bool deliveries_settle_rest(struct amqp *a);
+/* Returns all that are outstanding, and tells it. */
+void deliveries_recover(struct channel *c, bool tell);
 void deliveries_free(struct channel *c); /* returns what is outstanding, the oldest first */
 void deliveries_forget_consumer(struct channel *c, const struct consumer *k);
 /* To be settled with others, soon. */

@@ -16,12 +16,12 @@ static void send_heartbeat(struct session *s, int64_t now) {
     s->sent_at = now;
 }
 
-/* It is no silence when the disk keeps us from reading. A client that is not read because it does not
+/* It is no silence when our disk or our work keeps us from reading. A client that is not read because it does not
  * read lives by what it takes: one that has stopped, but whose system keeps the connection, would else
  * hold its messages for ever. */
 static void notice_life(struct session *s, int64_t now) {
     size_t unsent = conn_out_pending(s->conn);
-    if (unsent < s->unsent || session_waits_for_disk(s))
+    if (unsent < s->unsent || session_waits_for_us(s))
         s->heard_at = now;
     s->unsent = unsent;
 }

@@ -11,7 +11,7 @@
  *    they fail it or finish it. So a handler may go on looking at it.
  * S2 `held` is empty, or `commit` waits, or it is dirty: nothing is held and forgotten.
  * S3 It is paused for a reason that ends: the disk (stall), its output (commit, drained), room on the
- *    disk (session_look_at_disk). Each end calls resume(), which looks at all reasons anew. */
+ *    disk (session_look_at_disk), much to settle (session_settled). Each end calls resume(), which looks at all reasons anew. */
 #include "amqp/front.h"
 
 #include "amqp/be.h"
@@ -127,8 +127,9 @@ static bool is_stalled(struct session *s) {
     return true;
 }
 
-bool session_waits_for_disk(const struct session *s) {
-    return s->is_paused && (is_blocked(s) || s->stall.link != NULL || s->held.n > 0);
+bool session_waits_for_us(const struct session *s) {
+    return s->is_paused &&
+           (is_blocked(s) || s->stall.link != NULL || s->held.n > 0 || s->is_settling);
 }
 
 static void tell_blocked(struct session *s) {
@@ -147,7 +148,7 @@ static bool must_wait(struct session *s) {
         if (conn_is_ended(s->conn)) /* nobody would hear what becomes of the rest */
             session_finish(s, CLOSE_PEER);
     } else {
-        s->is_paused = session_is_congested(s) || is_stalled(s);
+        s->is_paused = s->is_settling || session_is_congested(s) || is_stalled(s);
     }
     if (s->is_paused)
         conn_pause(s->conn);
@@ -160,7 +161,8 @@ static void resume(struct session *s) {
         s->is_starved = false;
         session_schedule(s);
     }
-    if (!s->is_paused || is_blocked(s) || s->stall.link != NULL || session_is_congested(s))
+    if (!s->is_paused || is_blocked(s) || s->is_settling || s->stall.link != NULL ||
+        session_is_congested(s))
         return;
     s->is_paused = false;
     s->heard_at = loop_now(s->amqp->server->loop);
@@ -180,6 +182,13 @@ void session_flush(struct session *s) {
     make_clean(s);
     send_ready(s);
     resume(s);
+}
+
+void session_settled(struct session *s) {
+    if (conn_is_ended(s->conn) && conn_in(s->conn).n == 0)
+        session_finish(s, CLOSE_PEER); /* it left meanwhile */
+    else
+        resume(s);
 }
 
 static void on_stall(struct barrier_waiter *w) {
@@ -384,7 +393,7 @@ static void run(struct session *s) {
         if (in.n > 0 && s->phase != CLOSING && must_wait(s))
             return;
         if (in.n == 0 || !take_next(s, in)) {
-            if (conn_is_ended(s->conn))
+            if (conn_is_ended(s->conn) && !s->is_settling)
                 session_finish(s, CLOSE_PEER);
             return;
         }

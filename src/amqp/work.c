@@ -38,10 +38,11 @@ void amqp_work_release(struct amqp *a) {
 }
 
 bool amqp_work(struct amqp *a) {
+    bool is_settling = deliveries_settle_rest(a);
     settling_flush(a);
     while (a->unconfirmed != NULL)
         confirms_write(a->unconfirmed);
     bool has_more = queues_deliver(a);
     settling_flush(a); /* of consumers that do not acknowledge */
-    return has_more;
+    return has_more || is_settling;
 }

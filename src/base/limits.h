@@ -53,6 +53,7 @@
 #define LIMIT_AMQP_CONSUMERS 10000     /* of a connection; 530 */
 #define LIMIT_AMQP_HEARTBEAT_S 60      /* proposed; what the client answers holds */
 #define LIMIT_AMQP_FRAMES 512          /* of a connection, in one turn; the rest in the next */
+#define LIMIT_AMQP_SETTLE 1000         /* of a channel, in one turn; the rest in the next */
 #define LIMIT_AMQP_UNREAD (256 * 1024) /* input of a connection; then its socket is not read */
 #define LIMIT_AMQP_NAME 255            /* a connection's name, given by the client; cut */
 /* Of a connection's messages that are not whole, and of its transactions; 406 */

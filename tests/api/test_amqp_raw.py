@@ -442,6 +442,71 @@ def test_many_queues_expire_together(server, session):
     client.close()
 
 
+# -- settling more than is done in a turn ----------------------------------------------------------------------------------------------
+
+
+MANY = 3500
+
+
+def ready(r, name):
+    r.send(queue_declare(1, name, bits=1))
+    return struct.unpack(">II", r.method(50, 11)[1][-8:])[0]
+
+
+@pytest.fixture
+def holding(session, request):
+    """Holds MANY messages of a queue, whose letters go to the queue "letters"."""
+    to_letters = table([("x-dead-letter-exchange", b"S" + long("")), ("x-dead-letter-routing-key", b"S" + long("letters"))])
+    session.channel(1)
+    session.send(queue_declare(1, "letters"), method(1, 50, 30, b"\0\0" + short("letters") + b"\0"), queue_declare(1, "many", to_letters))
+    session.method(50, 11), session.method(50, 31), session.method(50, 11)
+    session.send(*[message(1, "many", b"%d" % i) for i in range(MANY)], consume(1, "many", "t"))
+    session.method(60, 21)
+    for i in range(MANY):
+        assert session.delivery()[1:] == (i + 1, b"%d" % i)
+    yield session
+    other = AmqpRaw(request.getfixturevalue("server")).login().channel(1)
+    other.send(method(1, 50, 40, b"\0\0" + short("many") + b"\0"))
+    other.method(50, 41)
+    other.s.close()
+
+
+def test_many_acknowledged_at_once(server, holding):
+    """What is sent behind comes after; a client that leaves meanwhile has acknowledged them all."""
+    holding.send(ack(1, MANY - 1000, True), ack(1, MANY - 1000))
+    assert f"unknown delivery tag {MANY - 1000}" in holding.channel_closed_with(406)
+    holding.send(method(1, 20, 41))
+    holding.channel(1)
+    assert ready(holding, "many") == 1000
+    holding.send(message(1, "many") * (MANY - 1000), consume(1, "many", "t"))
+    holding.method(60, 21)
+    for _ in range(MANY):
+        tag = holding.delivery()[1]
+    holding.send(ack(1, tag, True))
+    holding.s.shutdown(socket.SHUT_WR)
+    holding.is_gone()
+    other = AmqpRaw(server).login().channel(1)
+    assert ready(other, "many") == 0
+    other.s.close()
+
+
+def test_many_rejected_at_once(holding):
+    holding.send(method(1, 60, 120, struct.pack(">QB", 0, 1)))
+    assert ready(holding, "letters") == MANY
+    holding.send(consume(1, "letters", "letters", 2))
+    holding.method(60, 21)
+    assert [holding.delivery()[2] for _ in range(MANY)] == [b"%d" % i for i in range(MANY)]
+
+
+def test_many_recovered_at_once(holding):
+    holding.send(cancel(1, "t"), method(1, 60, 110, b"\1"))
+    holding.method(60, 31), holding.method(60, 111)
+    assert ready(holding, "many") == MANY
+    holding.send(consume(1, "many", "again", 2))
+    holding.method(60, 21)
+    assert [holding.delivery()[2] for _ in range(MANY)] == [b"%d" % i for i in range(MANY)]
+
+
 # -- transactions -----------------------------------------------------------------------------------------------------------------------
 
 
