@@ -402,6 +402,30 @@ def test_errors_of_the_channel(session, data, code, text):
     session.is_alive()
 
 
+def test_what_comes_back_comes_before_its_confirm(session):
+    session.channel(1)
+    session.send(queue_declare(1, "there", bits=4), method(1, 85, 10, b"\0"))
+    session.method(50, 11), session.method(85, 11)
+    session.send(*[message(1, "there" if n % 3 else "nowhere", b"%d" % n, bits=1) for n in range(1, 301)])
+    returned, confirmed = [], 0
+    while confirmed < 300:
+        kind, _, payload = session.frame()
+        ids = struct.unpack(">HH", payload[:4])
+        if ids == (60, 50):
+            session.frame()
+            returned.append(int(session.frame()[2]))
+        else:
+            assert ids == (60, 80)
+            confirmed, multiple = struct.unpack(">QB", payload[4:])
+            assert len(returned) >= confirmed // 3
+    assert returned == list(range(3, 301, 3))
+    session.send(method(1, 20, 40, b"\0\xc8" + short("") + b"\0\0\0\0"))
+    session.method(20, 41)
+    session.channel(1)
+    session.send(TX_SELECT, message(1, "nowhere", b"1", bits=1), TX_COMMIT)
+    session.method(90, 11), session.method(60, 50), session.frame(), session.frame(), session.method(90, 21)
+
+
 def with_headers(headers):
     return publish(1, "amq.direct", "k") + content_header(1, 0, 1 << 13, headers)
 

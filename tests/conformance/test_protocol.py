@@ -104,6 +104,13 @@ def test_exclusive_goes_with_its_connection(connect, name):
     assert second.channel.queue_declare(name("q"), exclusive=True).method.queue == name("q")  # at once
 
 
+def test_exclusive_is_never_durable(amqp, name):
+    for durable in (True, False, True):
+        amqp.channel.queue_declare(name("q"), durable=durable, exclusive=True)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="405"):
+        amqp.open_channel().queue_declare(name("q"))
+
+
 def test_auto_delete_goes_with_its_last_consumer(connect, amqp, name):
     amqp.channel.queue_declare(name("q"), auto_delete=True)
     amqp.close()
@@ -150,6 +157,7 @@ def test_predeclared_exchanges(amqp):
                            ("amq.match", "headers")]:
         amqp.channel.exchange_declare(exchange, kind, passive=True)
         amqp.channel.exchange_declare(exchange, kind, durable=True)
+    amqp.channel.exchange_declare("amq.rabbitmq.trace", "topic", durable=True, internal=True)
 
 
 def routed(amqp, queues):
