@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from lib.amqp_raw import (BODY, HEADER, HEARTBEAT, METHOD, AmqpRaw, Closed, capabilities, content_header, frame, method, publish,
-                          queue_declare, short, start_ok)
+from lib.amqp_raw import (BODY, HEADER, HEARTBEAT, METHOD, AmqpRaw, Closed, capabilities, channel_open, consume, content_header, frame,
+                          method, publish, queue_declare, short, start_ok)
 from lib.client import tls_context
-from lib.server import Server, refused
+from lib.server import NIXIE, Server, refused
 
 MIB = 1024 * 1024
 
@@ -136,6 +136,12 @@ def send_message(r, body, channel=1, key="q"):
     r.send(publish(channel, key=key), content_header(channel, len(body), flags=1 << 12, values=b"\2"), *frames)
 
 
+def counts(r):
+    """How many are ready."""
+    r.send(queue_declare(1, "q", bits=1))
+    return struct.unpack(">II", r.method(50, 11)[1][-8:])[0]
+
+
 def confirming(server, queue="q", **options):
     r = AmqpRaw(server).login(**options).channel(1)
     r.send(queue_declare(1, queue, bits=2))
@@ -247,6 +253,30 @@ def test_a_publisher_that_does_not_read_its_confirms_is_read_no_more(serve):
     assert sent < 60 * MIB
     assert memory_kib(server) < 100 * 1024
     r.s.close()
+
+
+def test_consumers_that_do_not_read_cost_what_may_pile_up(serve):
+    """No prefetch limit, and many channels: it is the connection's output that is bounded."""
+    server = serve()
+    r = confirming(server)
+    for _ in range(300):
+        send_message(r, bytes(100000))
+    while r.method(60, 80)[1][:8] != struct.pack(">Q", 300):
+        pass
+    before = memory_kib(server)
+    there = [AmqpRaw(server).login() for _ in range(5)]
+    for c in there:
+        c.send(*[channel_open(n) + consume(n, "q", bits=8) for n in range(1, 51)])
+    last, ready, end = 300, counts(r), time.monotonic() + 20
+    while ready == 300 or ready != last:  # until no more is handed out
+        assert time.monotonic() < end
+        time.sleep(0.2)
+        last, ready = ready, counts(r)
+    if "asan" not in NIXIE and "tsan" not in NIXIE:
+        assert memory_kib(server) - before < 5 * 1024
+    assert ready > 0
+    for c in (r, *there):
+        c.s.close()
 
 
 # -- what is idle --------------------------------------------------------------------------------------------------------------------------
