@@ -833,6 +833,24 @@ def test_what_was_confirmed_survives_a_kill(broker, connect, name):
             getattr(after.open_channel(), declare)(name("transient"), passive=True)
 
 
+def test_what_was_committed_survives_a_kill(broker, connect, name):
+    before = connect()
+    queue = before.queue(name("q"))
+    before.publish(queue, "0", "1")
+    channel = before.open_channel()
+    channel.tx_select()
+    channel.basic_ack(channel.basic_get(queue)[0].delivery_tag)
+    for body in (b"2", b"3"):
+        channel.basic_publish("", queue, body, Properties(delivery_mode=2))
+    channel.tx_commit()
+    channel.basic_ack(channel.basic_get(queue)[0].delivery_tag)
+    channel.basic_publish("", queue, b"4", Properties(delivery_mode=2))
+    before.flush()
+    broker.kill()
+    broker.start()
+    assert connect().bodies(queue, 3) == ["1", "2", "3"]
+
+
 @pytest.mark.only("nixie")
 def test_http_and_amqp_see_one_queue(broker, amqp, name):
     queue = amqp.queue(name("q"))
