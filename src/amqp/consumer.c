@@ -114,7 +114,6 @@ static void without_consumers(struct amqp_queue *q) {
 void consumer_free(struct consumer *k) {
     struct amqp_queue *q = k->queue;
     struct channel *c = k->channel;
-    deliveries_forget_consumer(c, k);
     *k->link = k->next;
     if (k->next != NULL)
         k->next->link = k->link;
@@ -123,7 +122,9 @@ void consumer_free(struct consumer *k) {
     q->consumer_count--;
     if (q->active == k)
         q->active = q->is_gone ? NULL : elect(q);
-    free(k);
+    k->is_gone = true;
+    if (k->unacked == 0)
+        free(k);
 
     q->refs++;
     if (q->consumer_count == 0)
@@ -132,6 +133,12 @@ void consumer_free(struct consumer *k) {
         queue_schedule(q);
     q->refs--;
     registry_release(q);
+}
+
+void consumer_settled(struct consumer *k) {
+    k->unacked--;
+    if (k->is_gone && k->unacked == 0)
+        free(k);
 }
 
 void consumer_end(struct consumer *k) {

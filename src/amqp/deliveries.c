@@ -251,27 +251,18 @@ void deliveries_put_back(struct channel *c, const struct delivery *items, size_t
     *r = all;
 }
 
-void deliveries_forget_consumer(struct channel *c, const struct consumer *k) {
-    struct deliveries *r = &c->unacked;
-    for (uint32_t i = 0; i < r->count; i++) {
-        if (at(r, i)->consumer == k)
-            at(r, i)->consumer = NULL;
-    }
-    tx_forget_consumer(c, k);
-}
-
 /* -- what becomes of them -------------------------------------------------------------------- */
 
 void delivery_settle(struct channel *c, const struct delivery *d, enum settle_action action) {
     struct amqp *a = c->session->amqp;
-    if (d->consumer != NULL)
-        d->consumer->unacked--;
     if (!d->is_get)
         c->consumer_unacked--;
     settling_add(a, d->queue, d->id, d->lease, action); /* holds it in memory */
     d->queue->refs--;
-    if (d->consumer != NULL)
+    if (d->consumer != NULL) {
         queue_schedule(d->queue);
+        consumer_settled(d->consumer);
+    }
 }
 
 struct to_settle {

@@ -172,7 +172,7 @@ struct delivery {
     uint32_t lease;
     bool is_get;               /* by basic.get: counts towards no prefetch */
     struct amqp_queue *queue;  /* counted in its `refs` */
-    struct consumer *consumer; /* NULL: by basic.get, or it was cancelled */
+    struct consumer *consumer; /* NULL: by basic.get */
 };
 
 /* Deliveries by rising tag: a ring. */
@@ -305,7 +305,6 @@ void tx_publish(struct channel *c, const struct publication *p, struct span head
 bool tx_settle(struct channel *c, uint64_t tag, bool multiple, enum settle_action action);
 /* What it holds is not done; its deliveries are outstanding again. */
 void tx_free(struct channel *c);
-void tx_forget_consumer(struct channel *c, const struct consumer *k);
 
 /* -- direct reply-to (reply.c): answers that go from memory to memory ------------------------------ */
 
@@ -343,7 +342,6 @@ bool deliveries_settle_rest(struct amqp *a);
 /* Returns all that are outstanding, and tells it. */
 void deliveries_recover(struct channel *c, bool tell);
 void deliveries_free(struct channel *c); /* returns what is outstanding, the oldest first */
-void deliveries_forget_consumer(struct channel *c, const struct consumer *k);
 /* To be settled with others, soon. */
 void settling_add(struct amqp *a, struct amqp_queue *q, uint64_t id, uint32_t lease,
                   enum settle_action action);
@@ -380,6 +378,7 @@ struct consumer {
     struct consumer *next_of_queue, *previous_of_queue; /* a ring: the next to be served */
     struct span tag;                                    /* owned */
     bool no_ack, is_exclusive, wants_ids;
+    bool is_gone; /* from channel and queue; its memory stays while `unacked` deliveries name it */
     int32_t priority;
     uint64_t number; /* rising in the order of their coming */
     uint32_t prefetch, unacked;
@@ -388,9 +387,11 @@ struct consumer {
 struct consumer *consumer_find(const struct channel *c, struct span tag); /* NULL = none */
 /* Of a queue that is there. */
 void consumer_new(struct channel *c, struct amqp_queue *q, const struct consumer *like);
-/* Its deliveries stay outstanding on the channel. A queue that is deleted with its last consumer
+/* It ends; its deliveries stay outstanding on the channel. A queue that is deleted with its last consumer
  * is. */
 void consumer_free(struct consumer *k);
+/* A delivery of it was settled. */
+void consumer_settled(struct consumer *k);
 /* The queue is gone: tells the client, if it can hear it, and frees the consumer. */
 void consumer_end(struct consumer *k);
 /* Has the queue looked at in this turn, or the next. */

@@ -33,7 +33,6 @@ struct tx {
     size_t settle_count, settle_cap;
     size_t bytes;
     enum settle_action action; /* of those that are being taken */
-    bool is_committing;        /* it outlives a channel that fails meanwhile */
 };
 
 static struct tx *need(struct channel *c) {
@@ -115,18 +114,9 @@ static void roll_back(struct channel *c, struct tx *t) {
 
 void tx_free(struct channel *c) {
     struct tx *t = c->tx;
-    if (t == NULL || t->is_committing)
-        return;
     c->tx = NULL;
-    roll_back(c, t);
-}
-
-void tx_forget_consumer(struct channel *c, const struct consumer *k) {
-    for (size_t i = 0; c->tx != NULL && i < c->tx->settle_count; i++) {
-        struct delivery *d = &c->tx->settles[i].delivery;
-        if (d->consumer == k)
-            d->consumer = NULL;
-    }
+    if (t != NULL)
+        roll_back(c, t);
 }
 
 static enum published_how publish_kept(struct channel *c, const struct kept *k) {
@@ -153,12 +143,11 @@ static void commit(struct channel *c) {
         return;
     }
     bool is_whole = true;
-    t->is_committing = true;
+    c->tx = NULL; /* it outlives a channel that fails meanwhile */
     for (size_t i = 0; i < t->kept_count; i++) {
         enum published_how how = publish_kept(c, &t->kept[i]);
         if (how == PUBLISH_FAILED) {
             /* the channel is closing, and its other deliveries went back */
-            c->tx = NULL;
             roll_back(c, t);
             deliveries_free(c);
             return;
@@ -168,7 +157,6 @@ static void commit(struct channel *c) {
     for (size_t i = 0; i < t->settle_count; i++)
         delivery_settle(c, &t->settles[i].delivery, t->settles[i].action);
     settling_flush(c->session->amqp);
-    c->tx = NULL;
     release(c, t);
     channel_schedule(c);
     if (is_whole)
