@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from lib.amqp_raw import (BODY, HEADER, HEARTBEAT, METHOD, AmqpRaw, Closed, capabilities, channel_open, consume, content_header, frame,
-                          method, publish, queue_declare, short, start_ok)
+from lib.amqp_raw import (BODY, HEADER, METHOD, AmqpRaw, Closed, capabilities, channel_open, consume, content_header, frame,
+                          method, publish, queue_declare, short)
 from lib.client import tls_context
 from lib.server import NIXIE, Server, refused
 
