@@ -197,6 +197,21 @@ def test_a_full_disk_blocks_publishers_until_there_is_room(serve):
         c.s.close()
 
 
+def test_who_is_blocked_need_not_beat(serve):
+    """It is not read, so that its heartbeats would not be heard; those of the server go on."""
+    server = serve("--segment-bytes", MIB, "--payload-max", 200000, "--data-max-bytes", 12 * MIB)
+    r = confirming(server, heartbeat=1, properties=capabilities("connection.blocked"))
+    payload = b""
+    while payload[:4] != struct.pack(">HH", 10, 60):
+        if payload[:4] in (b"", struct.pack(">HH", 60, 80)):
+            send_message(r, bytes(150000))
+        _, _, payload = r.frame()
+    end = time.monotonic() + 3.5
+    while time.monotonic() < end:
+        r.frame()
+    r.s.close()
+
+
 def test_what_is_published_before_leaving_is_kept(serve):
     server = serve()
     r = confirming(server)
