@@ -301,7 +301,8 @@ void confirms_write(struct channel *c);
 /* Keeps it for the commit; its content is read again from `header`, the payload of its header
  * frame. */
 void tx_publish(struct channel *c, const struct publication *p, struct span header);
-/* Keeps what becomes of deliveries for the commit; false: unknown tag. */
+/* Keeps what becomes of deliveries for the commit; false: unknown tag. When they are too many, the
+ * channel failed. */
 bool tx_settle(struct channel *c, uint64_t tag, bool multiple, enum settle_action action);
 /* What it holds is not done; its deliveries are outstanding again. */
 void tx_free(struct channel *c);

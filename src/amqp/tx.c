@@ -98,7 +98,12 @@ static void keep_settle(void *ctx, const struct delivery *d) {
 bool tx_settle(struct channel *c, uint64_t tag, bool multiple, enum settle_action action) {
     struct tx *t = need(c);
     t->action = action;
-    return deliveries_take(c, tag, multiple, keep_settle, t);
+    if (!deliveries_take(c, tag, multiple, keep_settle, t))
+        return false;
+    if (t->settle_count > TX_ITEMS_MAX)
+        channel_fail(c, CODE_PRECONDITION_FAILED, AMQP_BASIC_ACK_METHOD,
+                     "a transaction of more than %d acknowledgements", TX_ITEMS_MAX);
+    return true;
 }
 
 /* -- its end --------------------------------------------------------------------------------- */

@@ -277,6 +277,21 @@ def test_as_many_consumers_as_there_may_be(raw):
     r.closed_with(530, 60, 20, "number of consumers (10000)")
 
 
+def test_what_a_transaction_settles_is_bounded(session):
+    session.channel(1)
+    n = 10001
+    session.send(queue_declare(1, "tx-many", bits=4), message(1, "tx-many") * n, TX_SELECT, consume(1, "tx-many"))
+    session.method(50, 11), session.method(90, 11), session.method(60, 21)
+    for _ in range(n):
+        session.delivery()
+    session.send(ack(1, n - 1, True), TX_ROLLBACK, ack(1, n, True), TX_COMMIT)
+    session.method(90, 31)
+    assert "more than 10000 acknowledgements" in session.channel_closed_with(406)
+    session.send(method(1, 20, 41))
+    session.channel(1)
+    assert ready(session, "tx-many") == n
+
+
 def test_what_a_connection_keeps_is_bounded(session):
     """128 MiB of transactions, and of messages that lack their end."""
     def begin(n):
