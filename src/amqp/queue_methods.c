@@ -212,9 +212,11 @@ static bool name_new(struct channel *c, amqp_bytes_t given, struct place *ret) {
     return name_read(c, method_bytes(name), DECLARE, &a->name, ret);
 }
 
-/* Whether somebody still waits for answers there: that is asked by declaring its name passively. */
+/* Whether answers can be asked for at all, and whether somebody still waits for them at an address:
+ * that is asked by declaring the name of either. */
 static void declare_address(struct channel *c, const amqp_queue_declare_t *m) {
-    if (!reply_is_there(c->session->amqp, method_span(m->queue))) {
+    struct span name = method_span(m->queue);
+    if (!span_equal_str(name, REPLY_QUEUE) && !reply_is_there(c->session->amqp, name)) {
         channel_fail(c, CODE_NOT_FOUND, DECLARE, "no queue '%.*s' in vhost '%.*s'",
                      TEXT(method_span(m->queue)), TEXT(session_vhost(c->session)));
         return;
@@ -228,7 +230,8 @@ static void declare(struct channel *c, const amqp_queue_declare_t *m) {
     struct amqp *a = c->session->amqp;
     struct place q;
     struct queue_amqp_view view;
-    if (m->passive && reply_is_address(method_span(m->queue))) {
+    struct span given = method_span(m->queue);
+    if (span_equal_str(given, REPLY_QUEUE) || reply_is_address(given)) {
         declare_address(c, m);
         return;
     }

@@ -802,6 +802,10 @@ def test_direct_reply_to(connect, name):
     channel.basic_publish("", queue, b"question", Properties(reply_to="amq.rabbitmq.reply-to"))
     asked, = server.take(queue)
     assert asked.properties.reply_to.startswith("amq.rabbitmq.reply-to.")
+    for there in ("amq.rabbitmq.reply-to", asked.properties.reply_to):  # clients ask so whether they may use it
+        for passive in (True, False):
+            ok = server.channel.queue_declare(there, passive=passive).method
+            assert (ok.queue, ok.message_count, ok.consumer_count) == (there, 0, 1)
     server.publish(asked.properties.reply_to, "answer")
     assert answers.take()[0].body == "answer"
 
