@@ -54,7 +54,7 @@ static void send_close(struct channel *c, enum code code, uint32_t method, const
 }
 
 void channel_fail(struct channel *c, enum code code, uint32_t method, const char *format, ...) {
-    char why[512], text[256];
+    char why[512], text[640];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(why, sizeof why, format, arguments);
@@ -66,8 +66,8 @@ void channel_fail(struct channel *c, enum code code, uint32_t method, const char
     if (c->is_closing)
         return;
     int n = snprintf(text, sizeof text, "%s - %s", code_name(code), why);
-    if (n >= (int)sizeof text)
-        text[span_cut_utf8(span_of(text, sizeof text - 1), sizeof text - 1).n] = 0;
+    text[span_cut_utf8(span_of(text, n > 0 ? (size_t)n : 0), UINT8_MAX).n] = 0;
+    session_mend_text(text);
     wind_up(c);
     c->is_closing = true;
     send_close(c, code, method, text);

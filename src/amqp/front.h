@@ -127,6 +127,8 @@ void session_settled(struct session *s);
  * end of the turn, but are asked for nothing any more, and what is written to them is lost. */
 void session_fail(struct session *s, enum code code, uint32_t method, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* What quotes a client's bytes becomes UTF-8, as short strings are. */
+void session_mend_text(char *text);
 /* Reads the method of a frame; false: the session failed (the code and text that tell why). */
 bool session_read_method(struct session *s, const struct frame *f, struct method *ret);
 /* Ends it, when all output is sent, without a word. */

@@ -260,6 +260,15 @@ static void unlink_failed(struct session *s) {
     s->link_failed = NULL;
 }
 
+void session_mend_text(char *text) {
+    if (span_is_utf8(span_str(text)))
+        return;
+    for (; *text != 0; text++) {
+        if (*text & 0x80)
+            *text = '?';
+    }
+}
+
 void session_fail(struct session *s, enum code code, uint32_t method, const char *format, ...) {
     if (s->phase == CLOSING)
         return;
@@ -270,6 +279,8 @@ void session_fail(struct session *s, enum code code, uint32_t method, const char
     va_end(arguments);
     int n = snprintf(text, sizeof text, "%s - %s", code_name(code), why);
     struct span cut = span_cut_utf8(span_of(text, n > 0 ? (size_t)n : 0), UINT8_MAX);
+    text[cut.n] = 0;
+    session_mend_text(text);
     log_info("amqp %s: closed: %d %.*s", conn_peer(s->conn), (int)code, TEXT(cut));
 
     write_confirms(s);

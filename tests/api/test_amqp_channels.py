@@ -58,9 +58,10 @@ SINGLE = table([("x-single-active-consumer", b"t\1")])
     (queue_declare(1, "mine", bits=4) + consume(1, "mine", arguments=table([("x-priority", b"S" + long("high"))])), 406, "x-priority"),
     (consume(1, REPLY_TO), 406, "reply consumer cannot acknowledge"),
     (consume(1, REPLY_TO, bits=2) * 2, 406, "reply consumer already set"),
+    (publish(1) + content_header(1, 0, 1 << 8, short(b"\xff\xc3")), 406, "invalid expiration '??'"),  # in UTF-8, whatever it quotes
     (WITH_REPLY_TO, 406, "fast reply consumer does not exist"),
     (message(1, "mine") + queue_declare(1, "mine", bits=4) + message(1, "mine") * 2 + get(1, "mine") * 2 + ack(1, 3, True), 406, "tag 3"),
-], ids=["get", "exclusive", "priority", "acks", "twice", "nobody", "tag"])
+], ids=["get", "exclusive", "priority", "acks", "twice", "text", "nobody", "tag"])
 def test_errors_of_the_channel(session, data, code, text):
     session.channel(1)
     session.send(data)
@@ -71,6 +72,14 @@ def test_errors_of_the_channel(session, data, code, text):
     assert struct.unpack(">H", payload[4:6])[0] == code and text in payload[7:7 + payload[6]].decode()
     session.send(method(1, 20, 41))
     session.is_alive()
+
+
+@pytest.mark.parametrize("odd", ["", "x"])
+def test_a_long_text_is_cut_between_characters(session, odd):
+    session.channel(1)
+    session.send(queue_declare(1, odd + "\u00fc" * 127, bits=1))
+    text = session.channel_closed_with(404)
+    assert 254 <= len(text.encode()) <= 255 and text.endswith("\u00fc")
 
 
 def test_what_comes_back_comes_before_its_confirm(session):
