@@ -203,6 +203,7 @@ static void open_session(struct session *s, const amqp_connection_open_t *m) {
     s->phase = OPEN;
     conn_set_deadline(s->conn, 0);
     conn_set_in_max(s->conn, LIMIT_AMQP_UNREAD);
+    conn_set_out_hold(s->conn, LIMIT_AMQP_UNSENT);
     heartbeat_start(s->amqp);
     amqp_connection_open_ok_t ok = {.known_hosts = amqp_empty_bytes};
     session_send(s, AMQP_CONNECTION_OPEN_OK_METHOD, &ok);

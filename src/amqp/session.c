@@ -113,6 +113,11 @@ bool session_is_congested(struct session *s) {
 
 /* -- reading stops and goes on ----------------------------------------------------------------- */
 
+/* It sends without reading what it is told. */
+static bool is_clogged(const struct session *s) {
+    return s->held.n + conn_out_pending(s->conn) > LIMIT_AMQP_UNSENT;
+}
+
 static bool is_blocked(const struct session *s) {
     return s->amqp->is_blocked && s->has_published && s->phase == OPEN;
 }
@@ -148,7 +153,7 @@ static bool must_wait(struct session *s) {
         if (conn_is_ended(s->conn)) /* nobody would hear what becomes of the rest */
             session_finish(s, CLOSE_PEER);
     } else {
-        s->is_paused = s->is_settling || session_is_congested(s) || is_stalled(s);
+        s->is_paused = s->is_settling || is_clogged(s) || is_stalled(s);
     }
     if (s->is_paused)
         conn_pause(s->conn);
@@ -161,8 +166,7 @@ static void resume(struct session *s) {
         s->is_starved = false;
         session_schedule(s);
     }
-    if (!s->is_paused || is_blocked(s) || s->is_settling || s->stall.link != NULL ||
-        session_is_congested(s))
+    if (!s->is_paused || is_blocked(s) || s->is_settling || s->stall.link != NULL || is_clogged(s))
         return;
     s->is_paused = false;
     s->heard_at = loop_now(s->amqp->server->loop);

@@ -55,7 +55,10 @@
 #define LIMIT_AMQP_FRAMES 512          /* of a connection, in one turn; the rest in the next */
 #define LIMIT_AMQP_SETTLE 1000         /* of a channel, in one turn; the rest in the next */
 #define LIMIT_AMQP_UNREAD (256 * 1024) /* input of a connection; then its socket is not read */
-#define LIMIT_AMQP_NAME 255            /* a connection's name, given by the client; cut */
+/* Output of a connection that waits for its client; then its socket is not read. More than deliveries
+ * come to, which end before: a client may write as long as it likes before it reads the next. */
+#define LIMIT_AMQP_UNSENT (LIMIT_PAYLOAD_MOST + 2 * 1024 * 1024)
+#define LIMIT_AMQP_NAME 255 /* a connection's name, given by the client; cut */
 /* Of a connection's messages that are not whole, and of its transactions; 406 */
 #define LIMIT_AMQP_KEPT (128 * 1024 * 1024)
 

@@ -112,7 +112,7 @@ void conn_run_ready(struct loop *l) {
 /* -- input ----------------------------------------------------------------------------------- */
 
 static bool is_held(const struct conn *c) {
-    return c->paused || c->over_high;
+    return c->paused || c->over_hold;
 }
 
 /* How much more may be unread. */
@@ -376,6 +376,7 @@ void conn_accept(struct listener *listener, int fd, const char *peer) {
     c->loop = listener_loop(listener);
     c->protocol = config->protocol;
     c->in_max = config->in_bytes_max;
+    c->out_hold = CONN_OUT_HIGH;
     buf_init(&c->out, CONN_OUT_MAX);
     memcpy(c->peer, peer, strnlen(peer, sizeof c->peer - 1));
     uv_tcp_init(&c->loop->uv, &c->tcp);

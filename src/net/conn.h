@@ -50,8 +50,9 @@ struct protocol {
      * The connection stays open until it is closed, so this closes it sooner or later. */
     void (*ended)(struct conn *c);
     /* All output was handed to the socket after conn_out_pending() had been over CONN_OUT_HIGH; may
-     * be NULL. Meanwhile the connection is treated as paused: readable() is not called, so a peer
-     * that sends but does not read cannot make the output grow without end. */
+     * be NULL. After it was over what conn_set_out_hold says, the connection is treated as paused
+     * meanwhile: readable() is not called, so a peer that sends but does not read cannot make the
+     * output grow without end. */
     void (*drained)(struct conn *c);
     /* The deadline passed; closes or sets another. */
     void (*expired)(struct conn *c);
@@ -87,6 +88,8 @@ bool conn_is_ended(const struct conn *c); /* ended() was called */
  * socket shows later, as closed(). */
 struct buf *conn_out(struct conn *c);
 void conn_flush(struct conn *c);
+/* How much output may wait while input is offered still: CONN_OUT_HIGH, or more. */
+void conn_set_out_hold(struct conn *c, size_t n);
 size_t conn_out_pending(const struct conn *c); /* appended but not yet taken by the socket */
 
 /* -- life ------------------------------------------------------------------------------------ */

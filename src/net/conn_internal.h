@@ -48,7 +48,8 @@ struct conn {
 
     bool reading;   /* libuv is to tell us of input */
     bool paused;    /* by the protocol */
-    bool over_high; /* too much output: treated as paused */
+    bool over_high; /* much output: drained() is owed */
+    bool over_hold; /* too much: treated as paused */
     bool offering;  /* inside readable() */
     bool ended;     /* the peer will send no more */
     bool active;    /* since the last sweep */
@@ -68,6 +69,7 @@ struct conn {
     uint8_t *in;
     size_t in_cap, in_max;
     struct buf out;
+    size_t out_hold;
     size_t out_start; /* with TLS: up to here it is encrypted and sent */
     struct sending *sending;
     struct tls *tls;

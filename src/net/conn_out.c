@@ -25,6 +25,10 @@ size_t conn_out_pending(const struct conn *c) {
     return n;
 }
 
+void conn_set_out_hold(struct conn *c, size_t n) {
+    c->out_hold = n > CONN_OUT_HIGH ? n : CONN_OUT_HIGH;
+}
+
 static void empty(struct buf *b) {
     if (b->cap > CONN_KEEP_BYTES)
         buf_release(b);
@@ -65,7 +69,7 @@ static void all_sent(struct conn *c) {
     }
     if (!c->over_high)
         return;
-    c->over_high = false;
+    c->over_high = c->over_hold = false;
     if (c->protocol->drained != NULL)
         c->protocol->drained(c);
     conn_schedule(c); /* for input that was held back */
@@ -178,6 +182,8 @@ void conn_flush(struct conn *c) {
     }
     if (conn_out_pending(c) > CONN_OUT_HIGH)
         c->over_high = true;
+    if (conn_out_pending(c) > c->out_hold)
+        c->over_hold = true;
 }
 
 void conn_send_tls_end(struct conn *c) {

@@ -325,6 +325,20 @@ def test_what_a_connection_keeps_is_bounded(session):
     session.is_alive()
 
 
+def test_a_client_may_write_before_it_reads_the_next(raw):
+    """One of a single thread, with no prefetch limit and much to read: it sends an answer for each before it reads on."""
+    r = raw()
+    r.s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+    r.s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    r.login().channel(1)
+    r.send(queue_declare(1, "questions", bits=4), queue_declare(1, "answers", bits=4), message(1, "questions", bytes(300)) * 20000,
+           consume(1, "questions"))
+    r.method(50, 11), r.method(50, 11), r.method(60, 21)
+    for n in range(1, 4001):
+        assert r.delivery()[1] == n
+        r.send(message(1, "answers", bytes(5000)), ack(1, n))
+
+
 # -- clients that do nothing --------------------------------------------------------------------------------------------------------------
 
 

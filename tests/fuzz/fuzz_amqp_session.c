@@ -71,6 +71,10 @@ void conn_set_in_max(struct conn *c, size_t n) {
     (void)c;
     (void)n;
 }
+void conn_set_out_hold(struct conn *c, size_t n) {
+    (void)c;
+    (void)n;
+}
 void conn_pause(struct conn *c) {
     c->is_paused = true;
 }
