@@ -68,6 +68,7 @@ static void find_keys(struct content_head *c) {
     struct table_item item;
     while (table_next(&rest, &item)) {
         bool is_cc = span_equal_str(item.key, "CC"), is_bcc = span_equal_str(item.key, "BCC");
+        c->has_deaths = c->has_deaths || span_equal_str(item.key, "x-death");
         if (!is_cc && !is_bcc)
             continue;
         struct span *keys = is_cc ? &c->cc : &c->bcc;

@@ -43,7 +43,8 @@ struct content_head {
     /* of the headers' table: values of the first CC and BCC, as on the wire with their length; empty
      * when they are not there */
     struct span cc, bcc;
-    bool bad_keys; /* CC or BCC is no array: the message is refused (406) */
+    bool bad_keys;   /* CC or BCC is no array: the message is refused (406) */
+    bool has_deaths; /* there is an x-death */
 };
 
 /* Reads the payload of a header frame. The spans point into it. ERR_INVALID when it is ill-formed
@@ -64,6 +65,17 @@ struct span content_headers(const struct content_head *c);
 enum err content_keys(struct span array, struct span *keys, size_t max, size_t *n) MUST_CHECK;
 /* Appends the property list of an envelope: without BCC and expiration, letters normalised. */
 void content_properties(const struct content_head *c, struct buf *out);
+
+/* -- deaths that a publisher's headers tell of (deaths.c) ---------------------------------------- */
+
+/* True for x-death, x-first-death-* and x-last-death-*. */
+bool content_is_of_deaths(struct span key);
+/* Takes the entries of x-death for the envelope's deaths, as if they had happened here: those that
+ * make no sense are passed over, the first death is the one that x-first-death-* names, or the
+ * oldest. Spans point into the headers. False, and no deaths, when there is no good one. */
+bool content_take_deaths(const struct content_head *c, struct envelope *v);
+/* Appends the headers' table without those keys. There is one. */
+void content_headers_without_deaths(const struct content_head *c, struct buf *out);
 
 /* -- writing --------------------------------------------------------------------------------- */
 

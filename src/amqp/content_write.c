@@ -105,18 +105,11 @@ static void add_deaths(struct work *w, size_t after) {
 
 /* -- the headers' table ------------------------------------------------------------------------ */
 
-static bool has_prefix(struct span key, const char *prefix) {
-    size_t n = strlen(prefix);
-    return key.n >= n && memcmp(key.p, prefix, n) == 0;
-}
-
 /* True when an entry of this key, by whoever, gives way to ours. */
 static bool is_ours(const struct content_out *c, struct span key) {
     if (key.n == 0 || key.p[0] != 'x')
         return false;
-    if (c->envelope != NULL && c->envelope->death_count > 0 &&
-        (span_equal_str(key, "x-death") || has_prefix(key, "x-first-death-") ||
-         has_prefix(key, "x-last-death-")))
+    if (c->envelope != NULL && c->envelope->death_count > 0 && content_is_of_deaths(key))
         return true;
     if (c->delivery_count > 0 && span_equal_str(key, "x-delivery-count"))
         return true;

@@ -21,6 +21,7 @@ struct amqp *amqp_new(struct server *s, const struct amqp_config *config) {
     buf_init(&a->name, PACKED_MOST);
     buf_init(&a->json, JSON_MOST);
     buf_init(&a->packed, PACKED_MOST);
+    buf_init(&a->headers, PACKED_MOST);
     buf_init(&a->sink, CONN_OUT_MAX);
     heartbeat_init(a);
     amqp_work_init(a);
@@ -38,6 +39,7 @@ void amqp_free(struct amqp *a) {
     buf_release(&a->name);
     buf_release(&a->json);
     buf_release(&a->packed);
+    buf_release(&a->headers);
     buf_release(&a->sink);
     free(a);
 }
@@ -60,6 +62,7 @@ int64_t amqp_turn(struct amqp *a, int64_t now) {
         loop_again(a->server->loop);
     trim(&a->json);
     trim(&a->packed);
+    trim(&a->headers);
     trim(&a->scratch);
     trim(&a->sink);
     return next;

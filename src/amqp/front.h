@@ -54,7 +54,7 @@ struct amqp {
     bool is_loaded;            /* the registry knows the queues with x-expires */
     int64_t expire_at;         /* the next x-expires is due then, or later (registry.c) */
     struct method_pool *pool;  /* memory of the method at work */
-    struct buf scratch, name, json, packed;
+    struct buf scratch, name, json, packed, headers;
     /* sessions: those that were written to, those that failed and must still give back what they
      * have (session.c); heartbeats (heartbeat.c) */
     struct session *dirty, *failed;

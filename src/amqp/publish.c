@@ -192,6 +192,24 @@ static bool read_headers(struct channel *c, const struct content_head *content, 
     return true;
 }
 
+/* Where it died before, when its vhost takes the publisher's word for it: then its headers are those in
+ * `without`. */
+static const struct content_head *read_deaths(struct channel *c, const struct publication *p,
+                                              struct envelope *v, struct content_head *without) {
+    struct amqp *a = c->session->amqp;
+    struct vhost_settings settings;
+    v->death_count = 0;
+    if (!p->content->has_deaths ||
+        engine_vhost(a->server->engine, session_vhost(c->session), &settings) != OK ||
+        !settings.reads_deaths || !content_take_deaths(p->content, v))
+        return p->content;
+    buf_clear(&a->headers);
+    content_headers_without_deaths(p->content, &a->headers);
+    *without = *p->content;
+    without->values[PLACE_HEADERS] = buf_span(&a->headers);
+    return without;
+}
+
 /* The property list to keep; the address of answers is filled in. False: the channel failed. */
 static bool read_list(struct channel *c, const struct content_head *content, struct span *ret) {
     struct amqp *a = c->session->amqp;
@@ -251,11 +269,12 @@ enum published_how publish_now(struct channel *c, const struct publication *p) {
         return PUBLISH_FAILED;
     if (p->exchange.n == 0 && reply_is_address(p->key))
         return publish_answer(c, p);
+    struct content_head without;
+    const struct content_head *content = read_deaths(c, p, v, &without);
     v->exchange = p->exchange;
-    v->death_count = 0;
     v->expiration = content_text(p->content, PLACE_EXPIRATION);
-    if (!read_keys(c, p, v) || !read_list(c, p->content, &v->properties) ||
-        !read_headers(c, p->content, &publish.headers))
+    if (!read_keys(c, p, v) || !read_list(c, content, &v->properties) ||
+        !read_headers(c, content, &publish.headers))
         return PUBLISH_FAILED;
     publish.priority = content_priority(p->content);
     if (!scope_name(session_vhost(c->session), p->exchange, &a->name))

@@ -451,6 +451,24 @@ static const struct command commands[] = {
         .run = command_policy,
     },
     {
+        .name = "vhosts",
+        .summary = "List AMQP's vhosts",
+        .usage = "[options]",
+        .examples = "  nixie vhosts\n",
+        .run = command_vhosts,
+    },
+    {
+        .name = "vhost",
+        .summary = "Make a vhost, or change what is set for it",
+        .usage = "put NAME [options]",
+        .help = "What is not given gets its default.\n",
+        .examples = "  nixie vhost put shop\n"
+                    "  nixie vhost put / --client-x-death read\n",
+        .args_min = 2,
+        .args_max = 2,
+        .run = command_vhost,
+    },
+    {
         .name = "audit",
         .summary = "Show who did what to dead letters, causes, jobs and queues",
         .usage = "[options]",

@@ -38,5 +38,7 @@ int command_balance(struct cli *cli, int argc, char **argv);
 int command_apply(struct cli *cli, int argc, char **argv);
 int command_dump(struct cli *cli, int argc, char **argv);
 int command_import_rabbitmq(struct cli *cli, int argc, char **argv);
+int command_vhosts(struct cli *cli, int argc, char **argv);
+int command_vhost(struct cli *cli, int argc, char **argv);
 int command_policies(struct cli *cli, int argc, char **argv);
 int command_policy(struct cli *cli, int argc, char **argv);

@@ -64,8 +64,10 @@ enum err engine_publish(struct engine *e, int64_t now, const struct publish *p,
     /* What dies on its arrival is written twice. */
     if (2 * one + LOG_DEATH_ROOM + LOG_STATE_ROOM > log_frame_bytes_max(e->log))
         return ERR_TOO_LARGE;
-    const struct message_keys keys = {
-        .keys = p->envelope->keys, .count = p->envelope->key_count, .headers = p->headers};
+    const struct message_keys keys = {.keys = p->envelope->keys,
+                                      .count = p->envelope->key_count,
+                                      .headers = p->headers,
+                                      .deaths = p->envelope};
     struct routes *r = &e->published;
     route(&e->st, x, &keys, r);
     if (r->n == 0)

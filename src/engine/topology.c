@@ -21,63 +21,11 @@ static bool has_room(const struct engine *e, size_t bytes) {
     return log_has_room(e->log, LOG_USE_SETTLE, bytes);
 }
 
-/* -- vhosts ---------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    enum exchange_type type;
-    bool internal;
-} predeclared[] = {
-    {"", EXCHANGE_DIRECT, false},
-    {"amq.direct", EXCHANGE_DIRECT, false},
-    {"amq.fanout", EXCHANGE_FANOUT, false},
-    {"amq.topic", EXCHANGE_TOPIC, false},
-    {"amq.headers", EXCHANGE_HEADERS, false},
-    {"amq.match", EXCHANGE_HEADERS, false},
-    {"amq.rabbitmq.trace", EXCHANGE_TOPIC, true},
-};
-#define PREDECLARED (sizeof predeclared / sizeof predeclared[0])
-
-bool engine_vhost_is_there(const struct engine *e, struct span vhost) {
-    struct buf name;
-    buf_init(&name, SIZE_MAX);
-    bool is_there =
-        scope_name(vhost, (struct span){0}, &name) && exchange_by_name(&e->st, buf_span(&name));
-    buf_release(&name);
-    return is_there;
-}
-
 /* The vhost of a scoped name is there. */
 static bool has_vhost(const struct engine *e, struct span scoped) {
     struct span vhost, name;
     scope_split(scoped, &vhost, &name);
     return engine_vhost_is_there(e, vhost);
-}
-
-enum err engine_vhost_put(struct engine *e, int64_t now, struct span vhost) {
-    (void)now;
-    if (!scope_vhost_is_valid(vhost) ||
-        !scope_name(vhost, span_str(predeclared[PREDECLARED - 1].name), &e->scoped))
-        return ERR_INVALID;
-    if (engine_vhost_is_there(e, vhost))
-        return OK;
-    if (e->st.topology.live_exchanges + PREDECLARED > LIMIT_EXCHANGES)
-        return ERR_TOO_MANY_EXCHANGES;
-    size_t bytes = PREDECLARED * log_record_bytes(STATE_RECORD_BYTES, LIMIT_QUEUE_NAME);
-    if (!log_has_room(e->log, LOG_USE_ACCEPT, bytes))
-        return ERR_DISK_FULL;
-    log_frame_begin(e->log, bytes);
-    for (size_t i = 0; i < PREDECLARED; i++) {
-        (void)scope_name(vhost, span_str(predeclared[i].name), &e->scoped);
-        const struct record_exchange r = {.exchange = e->st.topology.next_exchange,
-                                          .type = predeclared[i].type,
-                                          .internal = predeclared[i].internal,
-                                          .durable = true,
-                                          .name = buf_span(&e->scoped)};
-        append_exchange(e, &r);
-    }
-    log_frame_end(e->log);
-    return OK;
 }
 
 /* -- lists in order of creation ---------------------------------------------------------------- */
@@ -98,19 +46,6 @@ static uint64_t *exchange_numbers(const struct engine *e, size_t *ret_n) {
     qsort(numbers, n, sizeof *numbers, compare_numbers);
     *ret_n = n;
     return numbers;
-}
-
-void engine_vhosts(struct engine *e, bool (*f)(void *ctx, struct span vhost), void *ctx) {
-    size_t n;
-    uint64_t *numbers = exchange_numbers(e, &n);
-    for (size_t i = 0; i < n; i++) {
-        const struct exchange *x = exchange_by_number(&e->st, numbers[i]);
-        struct span vhost, name;
-        scope_split(x->image.name, &vhost, &name);
-        if (x->is_default && !span_equal_str(vhost, "/") && !f(ctx, vhost))
-            break;
-    }
-    free(numbers);
 }
 
 /* -- exchanges ------------------------------------------------------------------------------- */
@@ -550,7 +485,8 @@ static bool begin_exchanges(struct engine *e) {
 }
 
 bool engine_begin(struct engine *e, int64_t now) {
-    if (engine_vhost_put(e, now, span_str("/")) != OK)
+    if (!engine_vhost_is_there(e, span_str("/")) &&
+        engine_vhost_put(e, now, span_str("/"), &(struct vhost_settings){0}, NULL) != OK)
         return true;
     return !begin_queues(e, now) || !begin_exchanges(e) || !relieve(e, now);
 }

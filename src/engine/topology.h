@@ -15,12 +15,23 @@
 
 /* -- vhosts ------------------------------------------------------------------------------------ */
 
-/* Makes the vhost with its exchanges; OK when it is there. "/" always is, after engine_begin.
- * ERR_INVALID (the name), ERR_TOO_MANY_EXCHANGES, ERR_DISK_FULL. */
-enum err engine_vhost_put(struct engine *e, int64_t now, struct span vhost) MUST_CHECK;
+#define VHOST_NAME_MAX 234 /* with its longest exchange it is LIMIT_QUEUE_NAME */
+
+struct vhost_settings {
+    bool reads_deaths; /* x-death of a publisher's headers is taken for the broker's own history */
+};
+/* Makes the vhost with its exchanges, or changes its settings; OK and nothing done when it is there
+ * so. "/" always is there, after engine_begin. `act` (NULL: nobody) goes on the audit. ERR_INVALID
+ * (the name), ERR_TOO_MANY_EXCHANGES, ERR_DISK_FULL. */
+enum err engine_vhost_put(struct engine *e, int64_t now, struct span vhost,
+                          const struct vhost_settings *s, const struct act *act) MUST_CHECK;
 bool engine_vhost_is_there(const struct engine *e, struct span vhost);
-/* Without the "/". Stops when f says false. */
-void engine_vhosts(struct engine *e, bool (*f)(void *ctx, struct span vhost), void *ctx);
+enum err engine_vhost(const struct engine *e, struct span vhost,
+                      struct vhost_settings *ret) MUST_CHECK; /* ERR_NO_VHOST */
+/* All, in order of creation: the "/" is the first. Stops when f says false. */
+void engine_vhosts(const struct engine *e,
+                   bool (*f)(void *ctx, struct span vhost, const struct vhost_settings *settings),
+                   void *ctx);
 
 /* -- exchanges --------------------------------------------------------------------------------- */
 

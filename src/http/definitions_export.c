@@ -51,13 +51,21 @@ static void put_empty(struct json_writer *w, const char *name) {
 
 /* -- sections -------------------------------------------------------------------------------- */
 
-static bool put_vhost(void *ctx, struct span vhost) {
+/* In its metadata, of which RabbitMQ keeps what it does not know; what is the same there is left out. */
+static bool put_vhost(void *ctx, struct span vhost, const struct vhost_settings *s) {
     struct export *x = ctx;
-    if (is_wanted(x, vhost)) {
-        json_begin(&x->w, '{');
-        view_text(&x->w, "name", vhost);
-        json_end(&x->w, '}');
+    struct json_writer *w = &x->w;
+    if (!is_wanted(x, vhost))
+        return true;
+    json_begin(w, '{');
+    view_text(w, "name", vhost);
+    if (s->reads_deaths) {
+        json_name(w, "metadata");
+        json_begin(w, '{');
+        view_text(w, "client_x_death", span_str(view_client_x_death[s->reads_deaths]));
+        json_end(w, '}');
     }
+    json_end(w, '}');
     return goes_on(x);
 }
 
@@ -143,7 +151,6 @@ static void begin(struct json_writer *w, const char *name) {
 static void put_topology(struct export *x) {
     struct json_writer *w = &x->w;
     begin(w, "vhosts");
-    (void)put_vhost(x, span_str("/"));
     engine_vhosts(x->engine, put_vhost, x);
     json_end(w, ']');
     begin(w, "policies");

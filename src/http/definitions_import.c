@@ -1,6 +1,7 @@
 /* Definitions, entry by entry: each is made, is there, or is told of in the report. */
 #include "http/definitions.h"
 #include "http/topology_body.h"
+#include "http/view.h"
 
 #include "base/mem.h"
 #include "model/scope.h"
@@ -69,23 +70,46 @@ static struct fields begin(struct import *im, const struct json *item) {
 
 /* -- vhosts ---------------------------------------------------------------------------------- */
 
+static void read_settings(struct import *im, struct span name, const struct json *metadata,
+                          struct vhost_settings *s) {
+    const struct json *deaths = json_get(metadata, "client_x_death");
+    if (deaths == NULL)
+        return;
+    for (int i = 0; json_is(deaths, JSON_STRING) && view_client_x_death[i] != NULL; i++) {
+        if (span_equal_str(json_string(deaths), view_client_x_death[i])) {
+            s->reads_deaths = i == 1;
+            return;
+        }
+    }
+    import_refuse(im, "client_x_death of vhost", name, NULL, "it must be opaque or read");
+}
+
 void import_vhost(struct import *im, const struct json *item) {
     const struct fields f = begin(im, item);
     struct span name = field_string(&f, "name", LIMIT_QUEUE_NAME);
-    if (!scope_vhost_is_valid(name)) {
+    if (!scope_vhost_is_valid(name) || name.n > VHOST_NAME_MAX) {
         import_refuse(im, "vhost", name, NULL,
-                      "a vhost's name is not empty and has no slash but at its beginning");
+                      "a vhost's name has 1 to %d bytes and no slash but at its beginning",
+                      VHOST_NAME_MAX);
         return;
     }
-    if (is_vhost(im, name)) {
-        im->vhosts.there++;
-    } else if (im->is_dry) {
+    const struct json *metadata = json_get(item, "metadata");
+    struct vhost_settings there, wanted;
+    bool is_there = engine_vhost(im->engine, name, &there) == OK;
+    wanted = there;
+    read_settings(im, name, metadata, &wanted);
+    bool is_same = is_there && wanted.reads_deaths == there.reads_deaths;
+    uint64_t *counter = is_same || (!is_there && is_vhost(im, name)) ? &im->vhosts.there
+                        : is_there                                   ? &im->vhosts.changed
+                                                                     : &im->vhosts.made;
+    enum err e = OK;
+    if (im->is_dry)
         names_add(&im->made, KIND_VHOST, name);
-        im->vhosts.made++;
-    } else if (!note(im, engine_vhost_put(im->engine, im->now, name), &im->vhosts.made)) {
+    else
+        e = engine_vhost_put(im->engine, im->now, name, &wanted, &im->act);
+    if (!note(im, e, counter))
         return;
-    }
-    const struct json *type = json_get(json_get(item, "metadata"), "default_queue_type");
+    const struct json *type = json_get(metadata, "default_queue_type");
     if (json_is(type, JSON_STRING) && !span_equal_str(json_string(type), "classic") &&
         !span_equal_str(json_string(type), "undefined"))
         import_refuse(im, "default queue type of vhost", name, NULL,

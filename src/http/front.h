@@ -46,7 +46,7 @@ struct call {
     const struct request *request;
     struct span queue; /* of the path, decoded */
     uint64_t id;       /* of the path: a message's or a job's */
-    struct span key;   /* of the path: a cause group's, or a policy's name; decoded */
+    struct span key;   /* of the path: a cause group's, or a vhost's or policy's name; decoded */
     int64_t now;
     struct reply reply;
     bool is_stateful; /* the engine was asked: what the reply says must be on disk first */
@@ -152,6 +152,9 @@ void handle_queue_put(struct call *c);
 void handle_queue_delete(struct call *c);
 
 /* policies.c */
+void handle_vhosts(struct call *c);
+void handle_vhost(struct call *c);
+void handle_vhost_put(struct call *c);
 void handle_policies(struct call *c);
 void handle_policy(struct call *c);
 void handle_policy_put(struct call *c);

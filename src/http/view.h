@@ -25,6 +25,9 @@ void view_queue(const struct queue_view *q, int64_t snoozed_until,
 void view_queue_amqp(const struct queue_amqp_view *q, struct json_writer *w);
 /* What AMQP knows of a message, as packed (model/envelope.h); null when it came another way. */
 void view_envelope(struct span packed, struct json_writer *w);
+/* A vhost and its settings; the words of client_x_death, by reads_deaths (NULL-terminated). */
+extern const char *const view_client_x_death[];
+void view_vhost(struct span name, const struct vhost_settings *s, struct json_writer *w);
 /* A policy by pattern, in RabbitMQ's words. */
 void view_pattern_policy(const struct pattern_policy *p, struct json_writer *w);
 /* The breaker; null when the queue has none and it never opened. */

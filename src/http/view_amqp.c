@@ -157,6 +157,17 @@ void view_queue_amqp(const struct queue_amqp_view *q, struct json_writer *w) {
     json_end(w, '}');
 }
 
+/* -- vhosts ---------------------------------------------------------------------------------- */
+
+const char *const view_client_x_death[] = {"opaque", "read", NULL};
+
+void view_vhost(struct span name, const struct vhost_settings *s, struct json_writer *w) {
+    json_begin(w, '{');
+    view_text(w, "name", name);
+    view_text(w, "client_x_death", span_str(view_client_x_death[s->reads_deaths]));
+    json_end(w, '}');
+}
+
 /* -- policies by pattern --------------------------------------------------------------------- */
 
 void view_pattern_policy(const struct pattern_policy *p, struct json_writer *w) {

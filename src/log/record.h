@@ -211,6 +211,7 @@ struct record_exchange {
     uint64_t exchange; /* number */
     enum exchange_type type;
     bool durable, auto_delete, internal, has_alternate;
+    bool reads_deaths; /* a default exchange's: its vhost takes x-death of clients for its own */
     struct span name, alternate, arguments;
 };
 #define EXCHANGE_SPANS 3

@@ -23,7 +23,7 @@ size_t record_exchange_put(uint8_t meta[static RECORD_META_MAX], const struct re
     put64(&o, r->exchange);
     put8(&o, r->type);
     put8(&o, (r->durable ? 1U : 0U) | (r->auto_delete ? 2U : 0U) | (r->internal ? 4U : 0U) |
-                 (r->has_alternate ? 8U : 0U));
+                 (r->has_alternate ? 8U : 0U) | (r->reads_deaths ? 16U : 0U));
     struct span texts[EXCHANGE_SPANS];
     record_exchange_spans(r, texts);
     sizes_put(&o, texts, EXCHANGE_SPANS);
@@ -34,11 +34,12 @@ enum err record_exchange_get(struct span meta, struct span data, struct record_e
     struct in in = {.left = meta};
     struct record_exchange r = {.exchange = get64(&in)};
     r.type = get_up_to(&in, EXCHANGE_HEADERS);
-    unsigned flags = get_up_to(&in, 15);
+    unsigned flags = get_up_to(&in, 31);
     r.durable = (flags & 1) != 0;
     r.auto_delete = (flags & 2) != 0;
     r.internal = (flags & 4) != 0;
     r.has_alternate = (flags & 8) != 0;
+    r.reads_deaths = (flags & 16) != 0;
     size_t name = get32(&in), alternate = get32(&in), arguments = get32(&in);
     r.name = get_data(&in, &data, name);
     r.alternate = get_data(&in, &data, alternate);

@@ -310,12 +310,40 @@ static void record_death(struct envelope *v, struct span queue, enum reason reas
     move_to_front(v, v->death_count++, &d);
 }
 
+static void keep_to_bytes(struct envelope *v) {
+    while (deaths_bytes(v) > ENVELOPE_DEATHS_BYTES)
+        forget_one(v);
+}
+
+void envelope_recall(struct envelope *v, const struct death *d) {
+    assert(is_death(d->reason) && d->count > 0 && d->at >= 0);
+    for (unsigned i = 0; i < v->death_count; i++) {
+        if (v->deaths[i].reason == d->reason && span_equal(v->deaths[i].queue, d->queue))
+            return;
+    }
+    if (v->death_count == ENVELOPE_DEATHS)
+        v->death_count--;
+    v->deaths[v->death_count++] = *d;
+}
+
+void envelope_recalled(struct envelope *v) {
+    if (v->death_count == 0)
+        return;
+    bool is_marked = false;
+    for (unsigned i = 0; i < v->death_count; i++) {
+        v->deaths[i].is_first = v->deaths[i].is_first && !is_marked;
+        is_marked = is_marked || v->deaths[i].is_first;
+    }
+    if (!is_marked)
+        v->deaths[v->death_count - 1].is_first = true;
+    keep_to_bytes(v);
+}
+
 void envelope_die(struct envelope *v, struct span queue, enum reason reason, int64_t now,
                   struct span exchange, const struct span *key) {
     assert(is_death(reason) && now >= 0);
     record_death(v, queue, reason, now);
-    while (deaths_bytes(v) > ENVELOPE_DEATHS_BYTES)
-        forget_one(v);
+    keep_to_bytes(v);
     v->exchange = exchange;
     v->expiration = span_of(NULL, 0);
     if (key != NULL) {

@@ -57,6 +57,13 @@ enum err envelope_unpack(struct span packed, struct envelope *ret) MUST_CHECK;
 void envelope_die(struct envelope *v, struct span queue, enum reason reason, int64_t now,
                   struct span exchange, const struct span *key);
 
+/* A history from elsewhere, entry by entry, the newest first: `d` is older than all that are there. One
+ * of a queue and reason that are there already is passed over; over ENVELOPE_DEATHS the oldest gives
+ * way. Then envelope_recalled, once: of several that are marked as the first the newest is it, of none
+ * the oldest, and what is over ENVELOPE_DEATHS_BYTES is forgotten. */
+void envelope_recall(struct envelope *v, const struct death *d);
+void envelope_recalled(struct envelope *v);
+
 /* True when sending it on to `queue` would close a circle without a rejection in it: seen from the
  * newest death to the first one in that queue, none is for `rejected`. A circle longer than the deaths
  * that are kept is not seen. */

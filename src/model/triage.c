@@ -82,6 +82,7 @@ static const char *const audit_actions[AUDIT_ACTION_COUNT] = {
     [AUDIT_QUEUE_RESUMED] = "queue_resumed",
     [AUDIT_POLICY_CHANGED] = "policy_changed",
     [AUDIT_POLICY_DELETED] = "policy_deleted",
+    [AUDIT_VHOST_CHANGED] = "vhost_changed",
 };
 
 const char *audit_action_name(enum audit_action a) {

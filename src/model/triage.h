@@ -100,8 +100,9 @@ enum audit_action {
     AUDIT_QUEUE_RESUMED = 14,
     AUDIT_POLICY_CHANGED = 15, /* a policy by pattern was made or changed */
     AUDIT_POLICY_DELETED = 16,
+    AUDIT_VHOST_CHANGED = 17, /* was made, or its settings changed */
 };
-#define AUDIT_ACTION_COUNT 17
+#define AUDIT_ACTION_COUNT 18
 const char *audit_action_name(enum audit_action a); /* "replay", "job_created" */
 int audit_action_parse(struct span name);           /* -1 when it is none */
 

@@ -68,7 +68,7 @@ def given_out(client, query=""):
 REAL = json.loads((ROOT / "tests/lib/rabbitmq-3.10-definitions.json").read_text())
 REAL_MADE = {"vhosts": 2, "exchanges": 6, "queues": 8, "bindings": 7, "policies": 3}
 REAL_NOT = {
-    "vhost 'team/app'": "a vhost's name is not empty and has no slash but at its beginning",
+    "vhost 'team/app'": "a vhost's name has 1 to 234 bytes and no slash but at its beginning",
     "queue 'q' in vhost 'team/app'": "there is no such vhost",
     "queue 'log' in vhost '/'": "invalid arg 'x-queue-type': streams are not supported",
     "binding of queue 'log' in vhost '/'": "there is no such queue",

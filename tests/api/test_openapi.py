@@ -228,6 +228,14 @@ def provoke_letters(client, queue):
 def provoke_topology(client, queue):
     """The same for policies by pattern, and definitions."""
     one = requester(client, queue)
+    yield one("get", "/vhosts")
+    yield one("get", "/vhosts", query="?nope=1")
+    for body in (None, {}, {"client_x_death": "read"}, {"client_x_death": "x"}, {"nope": 1}):
+        yield one("put", "/vhosts/{key}", body, key="api")
+    yield one("put", "/vhosts/{key}", {}, key="a%2Fb")
+    yield one("get", "/vhosts/{key}", key="api", query="?nope=1")
+    for key in ("api", "nowhere"):
+        yield one("get", "/vhosts/{key}", key=key)
     policy = {"pattern": "^only-of-test_openapi", "definition": {"max-length": 5}}
     for method, body in (("get", None), ("put", policy), ("delete", None)):
         yield one(method, "/policies/{key}", body, key="api", query="?vhost=none")

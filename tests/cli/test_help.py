@@ -11,7 +11,7 @@ from lib.server import ROOT, run
 COMMANDS = ["queues", "enqueue", "claim", "succeed", "fail", "release", "extend", "replay", "ls", "show", "dead", "groups", "group",
             "attempts", "diff", "redrive", "jobs", "discard", "undiscard", "edit", "purge", "pause", "resume", "export", "import",
             "audit", "top", "classify", "doctor", "plan", "balance", "apply", "dump", "import-rabbitmq", "policies",
-            "policy", "work", "bench", "version", "help"]
+            "policy", "vhosts", "vhost", "work", "bench", "version", "help"]
 
 
 def test_overview_lists_every_command():

@@ -76,3 +76,15 @@ def test_policies(rabbit):
     assert "no such vhost" in rabbit.fails(4, "policy", "put", "x", "^a", '{"expires": 1}', "--vhost", "nowhere")
     assert rabbit.ok("policy", "delete", "dlx") == []
     assert "no such policy" in rabbit.fails(4, "policy", "delete", "dlx")
+
+
+def test_vhosts(rabbit):
+    rows = [" ".join(line.split()) for line in rabbit.table("vhosts")]
+    assert rows == ["NAME CLIENT X-DEATH", "/ opaque"]
+    made = rabbit.ok("vhost", "put", "/shop", "--client-x-death", "read", "--reason", "old workers")[0]
+    assert made == {"name": "/shop", "client_x_death": "read"}
+    assert rabbit.ok("vhosts") == [{"name": "/", "client_x_death": "opaque"}, made]
+    assert [(e["action"], e["reason"]) for e in rabbit.ok("audit")] == [("vhost_changed", "old workers")]
+    assert rabbit.ok("vhost", "put", "/shop")[0]["client_x_death"] == "opaque"
+    assert rabbit.run("vhost", "put", "/shop", "--client-x-death", "x").returncode == 1
+    assert rabbit.run("vhost", "drop", "/shop").returncode == rabbit.run("vhost", "put", "").returncode == 2

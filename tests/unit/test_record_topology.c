@@ -65,6 +65,7 @@ static void exchange_round_trip(void) {
                                     .auto_delete = any_bool(),
                                     .internal = any_bool(),
                                     .has_alternate = any_bool(),
+                                    .reads_deaths = any_bool(),
                                     .name = any_span(texts[0], 255),
                                     .alternate = any_span(texts[1], 255),
                                     .arguments = any_span(texts[2], sizeof texts[2])};
@@ -76,8 +77,9 @@ static void exchange_round_trip(void) {
         CHECK(record_exchange_get(m, data, &s) == OK);
         CHECK(s.exchange == r.exchange && s.type == r.type && s.durable == r.durable &&
               s.auto_delete == r.auto_delete && s.internal == r.internal &&
-              s.has_alternate == r.has_alternate && span_equal(s.name, r.name) &&
-              span_equal(s.alternate, r.alternate) && span_equal(s.arguments, r.arguments));
+              s.has_alternate == r.has_alternate && s.reads_deaths == r.reads_deaths &&
+              span_equal(s.name, r.name) && span_equal(s.alternate, r.alternate) &&
+              span_equal(s.arguments, r.arguments));
         cuts_are_corrupt(read_exchange, m, data);
         changes_are_corrupt_or_sane(read_exchange, m, data);
     }

@@ -194,14 +194,25 @@ static void vhosts(void) {
         .name = s("//v/q"), .durable = true, .settings = queue_settings_none()};
     bool created;
     CHECK(engine_queue_declare(r.engine, r.now, &d, &created) == ERR_NO_VHOST);
-    CHECK(engine_vhost_put(r.engine, r.now, s("v")) == OK);
-    CHECK(engine_vhost_put(r.engine, r.now, s("v")) == OK);
+    CHECK(engine_vhost_put(r.engine, r.now, s("v"), &(struct vhost_settings){0}, NULL) == OK);
+    CHECK(engine_vhost_put(r.engine, r.now, s("v"), &(struct vhost_settings){0}, NULL) == OK);
     CHECK(engine_queue_declare(r.engine, r.now, &d, &created) == OK && created);
     CHECK(publish(&r, "//v/", "q") == 1);
     CHECK(publish(&r, "", "q") == 0);
     restart(&r);
     CHECK(engine_vhost_is_there(r.engine, s("v")));
     CHECK(ready(&r, "//v/q") == 1);
+
+    struct vhost_settings settings;
+    CHECK(engine_vhost(r.engine, s("v"), &settings) == OK && !settings.reads_deaths);
+    settings.reads_deaths = true;
+    CHECK(engine_vhost_put(r.engine, r.now, s("v"), &settings, NULL) == OK);
+    restart(&r);
+    settings.reads_deaths = false;
+    CHECK(engine_vhost(r.engine, s("v"), &settings) == OK && settings.reads_deaths);
+    CHECK(engine_vhost(r.engine, s("/"), &settings) == OK && !settings.reads_deaths);
+    CHECK(engine_vhost(r.engine, s("w"), &settings) == ERR_NO_VHOST);
+    CHECK(publish(&r, "//v/", "q") == 1); /* the exchange is the one it was */
     rig_end(&r);
 }
 
