@@ -10,11 +10,20 @@
 
 struct amqp; /* the front end of one server */
 
+/* What a user may do in a vhost: expressions (model/expression.h), well-formed, that are looked for in
+ * names; an empty one is found in the empty name only. */
+struct amqp_permission {
+    struct span user, vhost, configure, write, read;
+};
+
 struct amqp_config {
     const char *product, *version; /* told to clients; see docs/amqp.md */
     /* USER:PASSWORD each; none: guest:guest, from loopback only */
     const char *const *users;
     unsigned user_count;
+    /* A user that none is of may do everything; else what they say, in the vhosts that they name. */
+    const struct amqp_permission *permissions;
+    unsigned permission_count;
 };
 
 struct amqp *amqp_new(struct server *s, const struct amqp_config *config);

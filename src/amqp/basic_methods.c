@@ -127,7 +127,7 @@ static void consume(struct channel *c, const amqp_basic_consume_t *m) {
                      c->session->consumer_count);
         return;
     }
-    if (!name_find_queue(c, m->queue, method, &a->name, &q, &view) ||
+    if (!name_find_queue(c, m->queue, ACCESS_READ, method, &a->name, &q, &view) ||
         !read_consumer(c, &q, m, &like) || !read_tag(c, m, &tag))
         return;
     const struct amqp_queue *known = registry_find(a, q.scoped);
@@ -168,7 +168,7 @@ static void get(struct channel *c, const amqp_basic_get_t *m) {
     const uint32_t method = AMQP_BASIC_GET_METHOD;
     struct place q;
     struct queue_amqp_view view;
-    if (!name_find_queue(c, m->queue, method, &a->name, &q, &view))
+    if (!name_find_queue(c, m->queue, ACCESS_READ, method, &a->name, &q, &view))
         return;
     if (view.effective.single_active_consumer) {
         channel_fail(c, CODE_RESOURCE_LOCKED, method,

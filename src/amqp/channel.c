@@ -93,6 +93,7 @@ void channel_free(struct channel *c) {
     s->channels[c->number] = NULL;
     s->channel_count--;
     free((void *)(uintptr_t)c->last_queue.p);
+    free((void *)(uintptr_t)c->written.p);
     free(c);
 }
 

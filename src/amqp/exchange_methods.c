@@ -112,6 +112,10 @@ static void declare_new(struct channel *c, const struct place *x, struct exchang
                      "exchange name '%.*s' contains reserved prefix 'amq.*'", TEXT(x->plain));
         return;
     }
+    if (want->has_alternate &&
+        (!access_exchange(c, ACCESS_READ, x->plain, AMQP_EXCHANGE_DECLARE_METHOD) ||
+         !access_exchange(c, ACCESS_WRITE, want->alternate, AMQP_EXCHANGE_DECLARE_METHOD)))
+        return;
     buf_clear(&a->json);
     if (arguments->num_entries > 0)
         table_to_json(arguments, NULL, &a->json);
@@ -128,7 +132,8 @@ static void declare(struct channel *c, const amqp_exchange_declare_t *m) {
     const uint32_t method = AMQP_EXCHANGE_DECLARE_METHOD;
     struct place x;
     struct exchange_view is;
-    if (!name_read(c, m->exchange, method, &a->name, &x) || is_default(c, &x, method))
+    if (!name_read(c, m->exchange, method, &a->name, &x) || is_default(c, &x, method) ||
+        !access_exchange(c, m->passive ? ACCESS_ANY : ACCESS_CONFIGURE, x.plain, method))
         return;
     bool is_there = engine_exchange(a->server->engine, x.scoped, &is) == OK;
     if (m->passive) {
@@ -173,6 +178,8 @@ static void delete_exchange(struct channel *c, const amqp_exchange_delete_t *m) 
                      TEXT(x.plain), TEXT(session_vhost(c->session)));
         return;
     }
+    if (!access_exchange(c, ACCESS_CONFIGURE, x.plain, method))
+        return;
     enum err e =
         engine_exchange_delete(a->server->engine, server_now(a->server), x.scoped, m->if_unused);
     if (e == ERR_IN_USE)
@@ -195,8 +202,10 @@ static bool read_ends(struct channel *c, amqp_bytes_t source, amqp_bytes_t desti
     struct amqp *a = c->session->amqp;
     return name_read(c, destination, method, &a->name, &ret->destination) &&
            !is_default(c, &ret->destination, method) &&
+           access_exchange(c, ACCESS_WRITE, ret->destination.plain, method) &&
            name_read(c, source, method, &a->scratch, &ret->source) &&
-           !is_default(c, &ret->source, method);
+           !is_default(c, &ret->source, method) &&
+           access_exchange(c, ACCESS_READ, ret->source.plain, method);
 }
 
 static struct span arguments_text(struct amqp *a, const amqp_table_t *arguments) {

@@ -23,6 +23,7 @@ struct amqp *amqp_new(struct server *s, const struct amqp_config *config) {
     buf_init(&a->packed, PACKED_MOST);
     buf_init(&a->headers, PACKED_MOST);
     buf_init(&a->sink, CONN_OUT_MAX);
+    access_init(a);
     heartbeat_init(a);
     amqp_work_init(a);
     return a;
@@ -34,6 +35,7 @@ void amqp_free(struct amqp *a) {
     assert(a->sessions == NULL);
     amqp_work_release(a);
     heartbeat_release(a);
+    access_release(a);
     method_pool_free(a->pool);
     buf_release(&a->scratch);
     buf_release(&a->name);

@@ -22,6 +22,7 @@
 #include "amqp/frame.h"
 #include "amqp/method.h"
 #include "engine/topology.h"
+#include "model/expression.h"
 
 #include "base/limits.h"
 #include "net/loop.h"
@@ -54,6 +55,9 @@ struct amqp {
     bool is_loaded;            /* the registry knows the queues with x-expires */
     int64_t expire_at;         /* the next x-expires is due then, or later (registry.c) */
     struct method_pool *pool;  /* memory of the method at work */
+    struct grant *grants;      /* access.c */
+    unsigned grant_count;
+    struct expression_memory expressions;
     struct buf scratch, name, json, packed, headers;
     /* sessions: those that were written to, those that failed and must still give back what they
      * have (session.c); heartbeats (heartbeat.c) */
@@ -106,6 +110,7 @@ struct session {
     struct session *next_dirty, **link_dirty;   /* of amqp.dirty; link NULL = not on it */
     struct session *next_failed, **link_failed; /* the same of amqp.failed */
     struct amqp_queue *exclusive;               /* queues that are this connection's */
+    const struct grant *grant;                  /* what it may do; NULL: everything */
 };
 
 struct span session_vhost(const struct session *s);
@@ -157,6 +162,20 @@ struct credentials {
 enum err auth_read(bool is_amqplain, struct span response, struct credentials *ret) MUST_CHECK;
 bool auth_is_user(const struct amqp_config *config, const struct credentials *c, const char *peer);
 
+/* -- who may do what (access.c) -------------------------------------------------------------------------- */
+
+enum access { ACCESS_CONFIGURE = 1, ACCESS_WRITE = 2, ACCESS_READ = 4, ACCESS_ANY = 7 };
+
+void access_init(struct amqp *a);
+void access_release(struct amqp *a);
+/* Sets what the session's user may do in the vhost; false: it may not go there. */
+bool access_open(struct session *s, struct span vhost);
+/* True when it may do (one of) that with the queue or exchange of that name, or with the exchange that a
+ * publishing names. False: 403, and the channel failed. */
+bool access_queue(struct channel *c, enum access access, struct span name, uint32_t method);
+bool access_exchange(struct channel *c, enum access access, struct span name, uint32_t method);
+bool access_publish(struct channel *c, struct span exchange);
+
 /* -- heartbeats (heartbeat.c) --------------------------------------------------------------------------- */
 
 void heartbeat_init(struct amqp *a);
@@ -190,6 +209,8 @@ struct channel {
     bool is_closing; /* A4 */
     bool confirms, is_tx;
     struct span last_queue; /* the name last declared here, within the vhost; owned */
+    struct span written;    /* the exchange last published to, if that was asked about; owned */
+    bool has_written;
     /* a publishing that is being received: method, header, bodies */
     struct publishing *publishing; /* publish.c; NULL = never was one */
     uint64_t publish_seq;          /* of confirms: the last one given */
@@ -246,10 +267,10 @@ bool name_read(struct channel *c, amqp_bytes_t given, uint32_t method, struct bu
 /* The same for a queue: an empty name is the one last declared on the channel. */
 bool name_read_queue(struct channel *c, amqp_bytes_t given, uint32_t method, struct buf *into,
                      struct place *ret);
-/* Also looks it up: 404 when there is none, 405 when it is another connection's. *ret_view is valid
- * until the next call on the engine. */
-bool name_find_queue(struct channel *c, amqp_bytes_t given, uint32_t method, struct buf *into,
-                     struct place *ret, struct queue_amqp_view *ret_view);
+/* Also looks it up: 403 when the user may not do that, 404 when there is none, 405 when it is another
+ * connection's. *ret_view is valid until the next call on the engine. */
+bool name_find_queue(struct channel *c, amqp_bytes_t given, enum access access, uint32_t method,
+                     struct buf *into, struct place *ret, struct queue_amqp_view *ret_view);
 /* False and 405 when it is another connection's. */
 bool name_may_use(struct channel *c, const struct place *queue, uint32_t method);
 /* 22 letters that nobody guesses, after `prefix`, into `out` (cleared). */

@@ -199,6 +199,11 @@ static void open_session(struct session *s, const amqp_connection_open_t *m) {
                      TEXT(vhost));
         return;
     }
+    if (!access_open(s, vhost)) {
+        session_fail(s, CODE_NOT_ALLOWED, AMQP_CONNECTION_OPEN_METHOD,
+                     "access to vhost '%.*s' refused for user '%s'", TEXT(vhost), s->user);
+        return;
+    }
     s->vhost = text_of(vhost);
     s->phase = OPEN;
     conn_set_deadline(s->conn, 0);

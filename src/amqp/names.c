@@ -59,10 +59,11 @@ bool name_may_use(struct channel *c, const struct place *queue, uint32_t method)
     return false;
 }
 
-bool name_find_queue(struct channel *c, amqp_bytes_t given, uint32_t method, struct buf *into,
-                     struct place *ret, struct queue_amqp_view *ret_view) {
+bool name_find_queue(struct channel *c, amqp_bytes_t given, enum access access, uint32_t method,
+                     struct buf *into, struct place *ret, struct queue_amqp_view *ret_view) {
     struct amqp *a = c->session->amqp;
-    if (!name_read_queue(c, given, method, into, ret))
+    if (!name_read_queue(c, given, method, into, ret) ||
+        !access_queue(c, access, ret->plain, method))
         return false;
     if (engine_queue_amqp(a->server->engine, ret->scoped, ret_view) == OK)
         return name_may_use(c, ret, method);

@@ -348,6 +348,8 @@ static void complete(struct channel *c, struct span body) {
     };
     w->is_open = false;
     let_go(c);
+    if (!access_publish(c, p.exchange))
+        return;
     if (c->is_tx) {
         tx_publish(c, &p, buf_span(&w->header));
         return;

@@ -128,6 +128,13 @@ static bool fits_type(struct channel *c, const struct place *q, const struct que
     return false;
 }
 
+/* Asked of who gives a queue its exchange, once. */
+static bool may_dead_letter(struct channel *c, const struct place *q,
+                            const struct queue_settings *s) {
+    return !s->has_dlx || (access_queue(c, ACCESS_READ, q->plain, DECLARE) &&
+                           access_exchange(c, ACCESS_WRITE, s->dlx, DECLARE));
+}
+
 /* False: the channel failed. Creates the queue when there is none. */
 static bool declare_so(struct channel *c, const struct place *q, struct queue_declare *want,
                        const struct json *arguments) {
@@ -146,7 +153,7 @@ static bool declare_so(struct channel *c, const struct place *q, struct queue_de
             fail_argument(c, q, &error);
             return false;
         }
-        if (!fits_type(c, q, want))
+        if (!fits_type(c, q, want) || !may_dead_letter(c, q, &want->settings))
             return false;
         bool created;
         enum err e = engine_queue_declare(engine, server_now(a->server), want, &created);
@@ -181,6 +188,8 @@ static struct json *read_arguments(struct channel *c, const struct place *q,
 static bool declare_active(struct channel *c, const amqp_queue_declare_t *m,
                            const struct place *q) {
     struct amqp *a = c->session->amqp;
+    if (!access_queue(c, ACCESS_CONFIGURE, q->plain, DECLARE))
+        return false;
     struct json *arguments = read_arguments(c, q, &m->arguments);
     if (arguments == NULL)
         return false;
@@ -236,7 +245,7 @@ static void declare(struct channel *c, const amqp_queue_declare_t *m) {
         return;
     }
     if (m->passive) {
-        if (!name_find_queue(c, m->queue, DECLARE, &a->name, &q, &view))
+        if (!name_find_queue(c, m->queue, ACCESS_ANY, DECLARE, &a->name, &q, &view))
             return;
         registry_touch(a, q.scoped, view.effective.expires_ms);
     } else {
@@ -261,7 +270,7 @@ static bool read_exchange(struct channel *c, amqp_bytes_t given, uint32_t method
     if (!name_read(c, given, method, &c->session->amqp->scratch, ret))
         return false;
     if (ret->plain.n > 0)
-        return true;
+        return access_exchange(c, ACCESS_READ, ret->plain, method);
     channel_fail(c, CODE_ACCESS_REFUSED, method, "operation not permitted on the default exchange");
     return false;
 }
@@ -293,7 +302,7 @@ static void bind(struct channel *c, const amqp_queue_bind_t *m) {
     struct place q, x;
     struct queue_amqp_view view;
     struct exchange_view exchange;
-    if (!name_find_queue(c, m->queue, method, &a->name, &q, &view) ||
+    if (!name_find_queue(c, m->queue, ACCESS_WRITE, method, &a->name, &q, &view) ||
         !read_exchange(c, m->exchange, method, &x))
         return;
     if (engine_exchange(engine, x.scoped, &exchange) != OK) {
@@ -320,7 +329,8 @@ static void unbind(struct channel *c, const amqp_queue_unbind_t *m) {
     struct amqp *a = c->session->amqp;
     const uint32_t method = AMQP_QUEUE_UNBIND_METHOD;
     struct place q, x;
-    if (!name_read_queue(c, m->queue, method, &a->name, &q) || !name_may_use(c, &q, method) ||
+    if (!name_read_queue(c, m->queue, method, &a->name, &q) ||
+        !access_queue(c, ACCESS_WRITE, q.plain, method) || !name_may_use(c, &q, method) ||
         !read_exchange(c, m->exchange, method, &x))
         return;
     const struct binding_new b =
@@ -340,7 +350,7 @@ static void purge(struct channel *c, const amqp_queue_purge_t *m) {
     struct amqp *a = c->session->amqp;
     struct place q;
     struct queue_amqp_view view;
-    if (!name_find_queue(c, m->queue, AMQP_QUEUE_PURGE_METHOD, &a->name, &q, &view))
+    if (!name_find_queue(c, m->queue, ACCESS_READ, AMQP_QUEUE_PURGE_METHOD, &a->name, &q, &view))
         return;
     uint64_t n = 0;
     enum err e = engine_queue_purge(a->server->engine, server_now(a->server), q.scoped, &n);
@@ -372,7 +382,8 @@ static void delete_queue(struct channel *c, const amqp_queue_delete_t *m) {
     struct amqp *a = c->session->amqp;
     const uint32_t method = AMQP_QUEUE_DELETE_METHOD;
     struct place q;
-    if (!name_read_queue(c, m->queue, method, &a->name, &q) || !name_may_use(c, &q, method))
+    if (!name_read_queue(c, m->queue, method, &a->name, &q) ||
+        !access_queue(c, ACCESS_CONFIGURE, q.plain, method) || !name_may_use(c, &q, method))
         return;
     uint64_t ready = ready_in(a, q.scoped);
     if (!may_delete(c, &q, m, ready))

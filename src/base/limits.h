@@ -49,6 +49,7 @@
 #define LIMIT_AMQP_HANDSHAKE_MS 10000  /* from the first byte to open-ok; then closed */
 #define LIMIT_AMQP_GRACE_MS 3000       /* for close-ok; then closed */
 #define LIMIT_AMQP_USERS 100           /* --amqp-user; refused at start */
+#define LIMIT_AMQP_PERMISSIONS 1000    /* --amqp-permission; the same */
 #define LIMIT_AMQP_CHANNELS 2047       /* open at once in a connection; 530 */
 #define LIMIT_AMQP_CONSUMERS 10000     /* of a connection; 530 */
 #define LIMIT_AMQP_HEARTBEAT_S 60      /* proposed; what the client answers holds */

@@ -50,6 +50,8 @@ bool names_have(const struct names *s, char kind, struct span name) {
     return s->cap > 0 && s->places[place_of(s, hash_of(kind, name))] != 0;
 }
 
+enum { REASON_BYTES = 1000 }; /* why an entry is not carried; cut */
+
 /* -- the report ------------------------------------------------------------------------------ */
 
 void import_refuse(struct import *im, const char *kind, struct span name, const struct span *vhost,
@@ -68,7 +70,7 @@ void import_refuse(struct import *im, const char *kind, struct span name, const 
     }
     json_begin(&im->w, '{');
     view_text(&im->w, "what", buf_span(text));
-    char why[600];
+    char why[REASON_BYTES + 4];
     va_list args;
     va_start(args, format);
     int n = vsnprintf(why, sizeof why, format, args);
@@ -114,18 +116,79 @@ static void refuse_user(struct import *im, const struct json *item) {
                       "there are no limits of connections or channels");
 }
 
+static const char *const patterns[] = {"configure", "write", "read"};
+enum { PATTERNS = sizeof patterns / sizeof patterns[0] };
+
+static bool is_all(const struct json *permission) {
+    for (size_t i = 0; i < PATTERNS; i++) {
+        if (!span_equal_str(text_of(permission, patterns[i]), ".*"))
+            return false;
+    }
+    return true;
+}
+
+static int compare_users(const void *a, const void *b) {
+    return span_compare(text_of(*(const struct json *const *)a, "user"),
+                        text_of(*(const struct json *const *)b, "user"));
+}
+
+/* Whom the file gives less than everything in all its vhosts: a user without options may do that
+ * here. */
+static void know_users(struct import *im, const struct json *definitions) {
+    const struct json *permissions = json_get(definitions, "permissions");
+    size_t n = json_count(permissions), vhosts = json_count(json_get(definitions, "vhosts"));
+    const struct json **by_user = mem_alloc((n + 1) * sizeof(const struct json *));
+    for (size_t i = 0; i < n; i++)
+        by_user[i] = json_at(permissions, i);
+    qsort(by_user, n, sizeof(const struct json *), compare_users);
+    for (size_t i = 0, next; i < n; i = next) {
+        size_t all = 0;
+        for (next = i; next < n && compare_users(&by_user[i], &by_user[next]) == 0; next++)
+            all += is_all(by_user[next]);
+        if (all < next - i || all < vhosts)
+            names_add(&im->bounded, 'u', text_of(by_user[i], "user"));
+    }
+    free(by_user);
+}
+
+/* As a field of --amqp-permission, within single quotes. */
+static bool add_field(struct buf *out, struct span text, const char *when_empty) {
+    if (out->p[out->n - 1] != '\'')
+        buf_add_byte(out, ' ');
+    if (text.n == 0)
+        buf_add_str(out, when_empty);
+    buf_add_span(out, text);
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] <= ' ' || text.p[i] == '\'')
+            return false;
+    }
+    return text.n > 0 || *when_empty != '\0';
+}
+
 static void refuse_permission(struct import *im, const struct json *item) {
-    struct span all = span_str(".*"), vhost = import_vhost_of(im, item);
-    if (!span_equal(text_of(item, "configure"), all) || !span_equal(text_of(item, "write"), all) ||
-        !span_equal(text_of(item, "read"), all))
-        import_refuse(im, "permissions of user", text_of(item, "user"), &vhost,
-                      "every user may do everything");
+    struct span user = text_of(item, "user"), vhost = import_vhost_of(im, item);
+    if (!names_have(&im->bounded, 'u', user))
+        return;
+    struct buf *option = &im->texts;
+    buf_clear(option);
+    buf_add_str(option, "nixie serve --amqp-permission '");
+    bool is_good = add_field(option, user, "") & add_field(option, vhost, "");
+    for (size_t i = 0; i < PATTERNS; i++)
+        is_good &= add_field(option, text_of(item, patterns[i]), "^$");
+    buf_add_byte(option, '\'');
+    if (is_good && option->n < REASON_BYTES)
+        import_refuse(im, "permissions of user", user, &vhost, "%.*s", (int)option->n,
+                      (const char *)option->p);
+    else
+        import_refuse(im, "permissions of user", user, &vhost,
+                      "--amqp-permission cannot say it: a name or expression holds a space or a "
+                      "quote, or they are too long");
 }
 
 static void refuse_topic_permission(struct import *im, const struct json *item) {
     struct span vhost = import_vhost_of(im, item);
     import_refuse(im, "topic permissions of user", text_of(item, "user"), &vhost,
-                  "every user may do everything");
+                  "there are no permissions on topics: to write to an exchange is all");
 }
 
 static void refuse_parameter(struct import *im, const struct json *item) {
@@ -201,6 +264,7 @@ static bool check_member(void *ctx, const char *name, const struct json *value) 
 
 static void import_all(struct import *im, const struct json *definitions) {
     import_know_bindings(im);
+    know_users(im, definitions);
     json_begin(&im->w, '{');
     json_name(&im->w, "dry_run");
     json_put_bool(&im->w, im->is_dry);
@@ -216,6 +280,7 @@ static void import_all(struct import *im, const struct json *definitions) {
 
 static void import_release(struct import *im) {
     free(im->made.places);
+    free(im->bounded.places);
     free(im->known);
     buf_release(&im->known_bytes);
     buf_release(&im->source);

@@ -36,6 +36,7 @@ struct import {
     uint64_t not_carried;
     struct json_writer w; /* of the list in the report */
     struct names made;    /* by a dry run */
+    struct names bounded; /* users who may not do everything */
     struct known_binding *known;
     size_t known_count, known_cap;
     struct buf known_bytes;

@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "model/expression.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -17,6 +18,7 @@ enum flag {
     FLAG_AMQP,
     FLAG_AMQPS,
     FLAG_AMQP_USER,
+    FLAG_AMQP_PERMISSION,
     FLAG_AMQP_PRODUCT,
     FLAG_DATA,
     FLAG_DURABILITY,
@@ -50,6 +52,8 @@ static const struct row {
     {"amqps", "ADDR:PORT", FLAG_AMQPS, "the same within TLS; needs --tls-cert (off)"},
     {"amqp-user", "USER:PASSWORD", FLAG_AMQP_USER,
      "who may log in; can be repeated (guest:guest, from this machine only)"},
+    {"amqp-permission", "PERMISSION", FLAG_AMQP_PERMISSION,
+     "'USER VHOST CONFIGURE WRITE READ', expressions on names; can be repeated (everything)"},
     {"amqp-product", "NAME", FLAG_AMQP_PRODUCT,
      "what AMQP clients are told to speak to (RabbitMQ)"},
     {"data", "DIR", FLAG_DATA, "the data directory, made when missing (./data)"},
@@ -183,6 +187,41 @@ static bool add_amqp_user(struct config *c, const char *text) {
     return true;
 }
 
+/* The next field of the line; '' and "" are empty ones. */
+static struct span next_field(const char **at) {
+    *at += strspn(*at, " ");
+    struct span field = span_of(*at, strcspn(*at, " "));
+    *at += field.n;
+    if (span_equal_str(field, "''") || span_equal_str(field, "\"\""))
+        field.n = 0;
+    return field;
+}
+
+static bool add_amqp_permission(struct config *c, const char *text) {
+    struct amqp_permission p;
+    struct span *const fields[] = {&p.user, &p.vhost, &p.configure, &p.write, &p.read};
+    const char *at = text;
+    bool is_whole = true;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const char *before = at;
+        *fields[i] = next_field(&at);
+        is_whole = is_whole && at > before + strspn(before, " ");
+    }
+    if (!is_whole || at[strspn(at, " ")] || !span_is_utf8(span_str(text)))
+        return wrong("amqp-permission", text, "'USER VHOST CONFIGURE WRITE READ'");
+    for (size_t i = 2; i < sizeof fields / sizeof fields[0]; i++) {
+        struct expression_error error;
+        struct expression *e = expression_new(*fields[i], &error);
+        expression_free(e);
+        if (e == NULL)
+            return wrong("amqp-permission", text, error.text);
+    }
+    if (c->amqp_permission_count == LIMIT_AMQP_PERMISSIONS)
+        return wrong("amqp-permission", text, "one of at most 1000");
+    c->amqp_permissions[c->amqp_permission_count++] = p;
+    return true;
+}
+
 static bool set_amqp_product(struct config *c, const char *text) {
     c->amqp_product = text;
     return *text && span_is_utf8(span_str(text)) ? true
@@ -256,6 +295,8 @@ static bool set_flag(struct config *c, const struct row *row, const char *text) 
         return set_address("amqps", text, &c->amqps_host, &c->amqps_port);
     case FLAG_AMQP_USER:
         return add_amqp_user(c, text);
+    case FLAG_AMQP_PERMISSION:
+        return add_amqp_permission(c, text);
     case FLAG_AMQP_PRODUCT:
         return set_amqp_product(c, text);
     case FLAG_DATA:
@@ -374,11 +415,52 @@ static bool is_loopback(const char *host) {
            strncmp(host, "127.", 4) == 0;
 }
 
+static bool is_amqp_user(const struct config *c, struct span user) {
+    if (c->amqp_user_count == 0)
+        return span_equal_str(user, "guest");
+    for (unsigned i = 0; i < c->amqp_user_count; i++) {
+        if (span_equal(user, span_of(c->amqp_users[i], strcspn(c->amqp_users[i], ":"))))
+            return true;
+    }
+    return false;
+}
+
+/* One for a name that nobody has would leave the one that was meant with all rights. */
+static bool are_permissions_sensible(const struct config *c) {
+    const char *why = NULL;
+    for (unsigned i = 0; i < c->amqp_permission_count; i++) {
+        const struct amqp_permission *p = &c->amqp_permissions[i];
+        if (!is_amqp_user(c, p->user))
+            why = "there is no such --amqp-user";
+        for (unsigned k = 0; k < i; k++) {
+            if (span_equal(p->user, c->amqp_permissions[k].user) &&
+                span_equal(p->vhost, c->amqp_permissions[k].vhost))
+                why = "is given twice for that user and vhost";
+        }
+        if (why != NULL) {
+            fprintf(stderr, "nixie serve: --amqp-permission '%.*s %.*s ...': %s\n", (int)p->user.n,
+                    (const char *)p->user.p, (int)p->vhost.n, (const char *)p->vhost.p, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What was given as flags goes before what the environment said. */
+static void drop_first(void *items, size_t size, unsigned *count, unsigned n) {
+    if (*count == n)
+        return;
+    *count -= n;
+    memmove(items, (char *)items + n * size, *count * size);
+}
+
 static bool sensible(struct config *c) {
     if (!c->tls_cert != !c->tls_key) {
         fprintf(stderr, "nixie serve: --tls-cert and --tls-key go together\n");
         return false;
     }
+    if (!are_permissions_sensible(c))
+        return false;
     if (c->amqps_host && !c->tls_cert) {
         fprintf(stderr, "nixie serve: --amqps needs --tls-cert and --tls-key\n");
         return false;
@@ -419,13 +501,11 @@ enum config_result config_read(struct config *c, int argc, char **argv) {
         !set_address("amqp", "127.0.0.1:5672", &c->amqp_host, &c->amqp_port) ||
         !read_environment(c))
         return CONFIG_WRONG;
-    unsigned of_environment = c->amqp_user_count;
+    unsigned users = c->amqp_user_count, permissions = c->amqp_permission_count;
     enum config_result r = read_flags(c, argc, argv);
-    if (c->amqp_user_count > of_environment) { /* a flag wins */
-        c->amqp_user_count -= of_environment;
-        memmove(c->amqp_users, c->amqp_users + of_environment,
-                c->amqp_user_count * sizeof c->amqp_users[0]);
-    }
+    drop_first(c->amqp_users, sizeof c->amqp_users[0], &c->amqp_user_count, users);
+    drop_first(c->amqp_permissions, sizeof c->amqp_permissions[0], &c->amqp_permission_count,
+               permissions);
     if (r == CONFIG_OK && !sensible(c))
         r = CONFIG_WRONG;
     return r;

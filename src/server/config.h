@@ -2,6 +2,7 @@
  * Start only. */
 #pragma once
 
+#include "amqp/amqp.h"
 #include "base/limits.h"
 #include "base/logging.h"
 #include "server/server.h"
@@ -16,6 +17,8 @@ struct config {
     const char *amqp_product;
     const char *amqp_users[LIMIT_AMQP_USERS]; /* USER:PASSWORD */
     unsigned amqp_user_count;
+    struct amqp_permission amqp_permissions[LIMIT_AMQP_PERMISSIONS];
+    unsigned amqp_permission_count;
     const char *data;
     bool durability_none;
     char *token; /* NULL: none */

@@ -301,7 +301,9 @@ static bool start_listening(struct serve *v) {
     const struct amqp_config amqp = {.product = c->amqp_product,
                                      .version = AMQP_VERSION_TOLD,
                                      .users = c->amqp_users,
-                                     .user_count = c->amqp_user_count};
+                                     .user_count = c->amqp_user_count,
+                                     .permissions = c->amqp_permissions,
+                                     .permission_count = c->amqp_permission_count};
     v->amqp = amqp_new(&v->server, &amqp);
     v->listener =
         listen_at(v, c->http_host, c->http_port, &http_protocol, true, error, sizeof error);

@@ -72,7 +72,11 @@ def test_the_default_port_is_not_insisted_on(serve):
 
 
 @pytest.mark.parametrize("flags", [["--amqp", "x"], ["--amqp", "127.0.0.1:70000"], ["--amqps", "127.0.0.1:0"], ["--amqp-user", "joe"],
-                                   ["--amqp-user", ":secret"], ["--amqp-user", "joe:"], ["--amqp-product", ""]])
+                                   ["--amqp-user", ":secret"], ["--amqp-user", "joe:"], ["--amqp-product", ""],
+                                   ["--amqp-permission", "guest / .* .*"], ["--amqp-permission", "guest / .* .* .* .*"],
+                                   ["--amqp-permission", "guest / ( .* .*"], ["--amqp-permission", "joe / .* .* .*"],
+                                   ["--amqp-permission", "guest / .* .* .*", "--amqp-permission", "guest / a b c"],
+                                   ["--amqp-permission", "guest / .* .* .*", "--amqp-user", "joe:secret"]])
 def test_wrong_flags(tmp_path, flags):
     code, _, stderr = refused(tmp_path / "data", *flags)
     assert code == 2 and flags[0] in stderr
@@ -102,6 +106,15 @@ def test_users(serve):
 def test_a_user_of_the_environment(serve):
     server = serve(env={"NIXIE_AMQP_USER": "eve:old"})
     assert login(server, "eve", "old") and not login(server, "guest", "guest")
+
+
+def test_permissions(serve):
+    """What they allow and refuse is in tests/amqp. A flag goes before the environment; guest may have some."""
+    server = serve("--amqp-permission", "guest  /   .* .* .*", env={"NIXIE_AMQP_PERMISSION": "guest shop .* .* .*"})
+    assert login(server, "guest", "guest")
+    server = serve(name="other", env={"NIXIE_AMQP_PERMISSION": "guest shop .* .* .*"})
+    with pytest.raises(AssertionError, match="NOT_ALLOWED - access to vhost '/' refused for user 'guest'"):
+        login(server, "guest", "guest")
 
 
 def test_the_product_can_be_named(serve):

@@ -78,8 +78,8 @@ REAL_NOT = {
     "user 'worker'": "users come without passwords: nixie serve --amqp-user NAME:PASSWORD",
     "limits of user 'worker'": "there are no limits of connections or channels",
     "user 'guest'": "users come without passwords: nixie serve --amqp-user NAME:PASSWORD",
-    "permissions of user 'worker' in vhost 'shop'": "every user may do everything",
-    "topic permissions of user 'worker' in vhost 'shop'": "every user may do everything",
+    "permissions of user 'worker' in vhost 'shop'": "nixie serve --amqp-permission 'worker shop ^$ ^orders .*'",
+    "topic permissions of user 'worker' in vhost 'shop'": "there are no permissions on topics: to write to an exchange is all",
     "operator policy 'limits' in vhost '/'": "there are no operator policies",
     "limits 'limits' in vhost 'shop'": "there are no limits of connections or queues",
 }
@@ -286,6 +286,21 @@ def test_parameters(client, vhost):
         "permissions": [{"user": "guest", "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}]})
     assert [e["what"].split(" in ")[0] for e in report["not_carried"]] == [
         "shovel 's'", "federation upstream 'f'", "parameter 'm'", "global parameter 'else'"]
+
+
+def test_permissions_are_told_as_options(client):
+    def entry(user, vhost, *patterns):
+        return {"user": user, "vhost": vhost, **dict(zip(("configure", "write", "read"), patterns))}
+    report = take_in(client, {"vhosts": [{"name": "/"}, {"name": "/2"}], "permissions": [
+        entry("admin", "/", ".*", ".*", ".*"), entry("shop", "/", ".*", ".*", ".*"), entry("admin", "/2", ".*", ".*", ".*"),
+        entry("both", "/", ".*", "", "^a$"), entry("both", "/2", ".*", ".*", ".*"),
+        entry("odd", "/", "a b", ".*", ".*"), entry("odd", "/2", ".*", "x" * 1000, ".*")]}, "?dry_run=yes")
+    odd = "--amqp-permission cannot say it: a name or expression holds a space or a quote, or they are too long"
+    assert [(e["what"], e["why"]) for e in report["not_carried"]] == [
+        ("permissions of user 'shop' in vhost '/'", "nixie serve --amqp-permission 'shop / .* .* .*'"),
+        ("permissions of user 'both' in vhost '/'", "nixie serve --amqp-permission 'both / .* ^$ ^a$'"),
+        ("permissions of user 'both' in vhost '/2'", "nixie serve --amqp-permission 'both /2 .* .* .*'"),
+        ("permissions of user 'odd' in vhost '/'", odd), ("permissions of user 'odd' in vhost '/2'", odd)]
 
 
 def test_a_long_report_is_cut(client):
