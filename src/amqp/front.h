@@ -52,7 +52,6 @@ struct amqp {
     struct settling *settling;     /* what is settled once a turn (deliveries.c) */
     uint64_t consumer_numbers;
     struct envelope *envelope; /* of the message at work: it is large */
-    bool is_loaded;            /* the registry knows the queues with x-expires */
     int64_t expire_at;         /* the next x-expires is due then, or later (registry.c) */
     struct method_pool *pool;  /* memory of the method at work */
     struct grant *grants;      /* access.c */

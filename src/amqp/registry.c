@@ -220,6 +220,17 @@ void registry_touch(struct amqp *a, struct span scoped, int64_t expires_ms) {
     registry_release(q);
 }
 
+/* Uses that AMQP does not see: claims over HTTP, as those that wait. */
+static void note_claims(struct amqp_queue *q, int64_t now) {
+    struct queue_view v;
+    if (engine_queue_brief(q->amqp->server->engine, q->name, &v) != OK)
+        return;
+    if (v.waiting > 0)
+        q->used_at = now;
+    else if (v.claimed_at > q->used_at)
+        q->used_at = v.claimed_at;
+}
+
 /* The first of those after `from` in the table that has run out; NULL when there is none. *ret_next:
  * when the next one may. */
 static struct amqp_queue *find_expired(struct amqp *a, int64_t now, unsigned *from,
@@ -229,6 +240,8 @@ static struct amqp_queue *find_expired(struct amqp *a, int64_t now, unsigned *fr
             if (q->expires_ms < 0 || q->consumer_count > 0)
                 continue;
             if (q->used_at + q->expires_ms <= now)
+                note_claims(q, now);
+            if (q->used_at + q->expires_ms <= now)
                 return q;
             if (q->used_at + q->expires_ms < *ret_next)
                 *ret_next = q->used_at + q->expires_ms;
@@ -237,24 +250,12 @@ static struct amqp_queue *find_expired(struct amqp *a, int64_t now, unsigned *fr
     return NULL;
 }
 
-static bool find_expiring(void *ctx, const struct queue_view *q) {
-    struct amqp *a = ctx;
-    struct queue_amqp_view v;
-    if (engine_queue_amqp(a->server->engine, q->name, &v) == OK && v.effective.expires_ms >= 0)
-        registry_touch(a, q->name, v.effective.expires_ms);
-    return true;
-}
-
-/* Queues that were there before the start count as used at the start. */
-static void load(struct amqp *a) {
-    enum err e = engine_queues(a->server->engine, (struct span){0}, find_expiring, a);
-    assert(e == OK); /* from the first one on */
-    a->is_loaded = true;
-}
-
 int64_t registry_expire(struct amqp *a, int64_t now) {
-    if (!a->is_loaded)
-        load(a);
+    struct span changed;
+    int64_t expires_ms;
+    /* It counts as used when that changes; those that were there before the start, at the start. */
+    while (engine_expires_changed(a->server->engine, &changed, &expires_ms))
+        registry_touch(a, changed, expires_ms);
     if (now < a->expire_at)
         return a->expire_at;
     int64_t next = TIME_NEVER;

@@ -201,6 +201,7 @@ struct queue {
     uint32_t older, newer; /* in order of creation */
     bool dropping, on_woken_list;
     bool on_over_list;       /* to be looked at for its length */
+    bool on_expires_list;    /* its time to live without a use has changed */
     uint32_t routed;         /* the routing that found it last (route.c) */
     struct queue_amqp *amqp; /* or NULL */
     int64_t created_at;
@@ -318,6 +319,8 @@ struct topology {
     /* Queues (by number) that may be longer than their settings say: to be looked at. */
     uint64_t *over;
     size_t over_count, over_cap;
+    uint64_t *expires; /* queues (by number) whose time to live without a use has changed */
+    size_t expires_count, expires_cap;
 };
 
 /* Where the entries of the audit lie: numbers first..first + count - 1. */
@@ -595,6 +598,7 @@ void queue_take_settings(struct engine_state *st, struct queue *q);
 bool queue_is_over(const struct queue *q);
 /* Notes it when it is longer than its settings allow and drops what is too much. */
 void queue_note_length(struct engine_state *st, struct queue *q);
+void queue_note_expires(struct engine_state *st, struct queue *q);
 /* One that was noted, NULL = none (left). */
 struct queue *state_over(struct engine_state *st);
 

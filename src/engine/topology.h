@@ -97,6 +97,10 @@ enum err engine_queue_purge(struct engine *e, int64_t now, struct span queue,
                             uint64_t *ret_n) MUST_CHECK;
 /* engine_queue_delete (engine.h) with discard = true deletes one, with its bindings. */
 
+/* Queues whose `effective.expires_ms` is another than it was, however that came about, and at first all
+ * that have one: one after the other, each once. False: there is none (any more). */
+bool engine_expires_changed(struct engine *e, struct span *ret_queue, int64_t *ret_ms);
+
 /* -- policies by pattern ----------------------------------------------------------------------- */
 
 /* Takes effect at once on queues and exchanges that are there, and on their messages' ways from now

@@ -412,9 +412,12 @@ void queue_take_settings(struct engine_state *st, struct queue *q) {
     if (!p && !q->amqp)
         return;
     struct queue_amqp *a = queue_need_amqp(q);
+    int64_t expires_ms = a->effective.expires_ms;
     a->pattern = p ? p->number : 0;
     a->effective = queue_settings_merge(&a->image.settings, p ? &p->settings : NULL, type);
     a->keeps = asks_to_keep(a->image.arguments);
+    if (a->effective.expires_ms != expires_ms)
+        queue_note_expires(st, q);
     if (!p && !a->image.is_declared && !a->image.expired && !a->image.max_length) {
         free(a);
         q->amqp = NULL;
@@ -608,6 +611,7 @@ void topology_release(struct engine_state *st) {
     free(t->patterns);
     expression_memory_release(&t->expression_memory);
     free(t->over);
+    free(t->expires);
 }
 
 /* -- from the log ---------------------------------------------------------------------------- */

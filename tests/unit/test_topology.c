@@ -241,6 +241,46 @@ static void policies(void) {
     rig_end(&r);
 }
 
+static const char *changed(struct rig *r) {
+    static char text[300];
+    struct span queue;
+    int64_t ms;
+    if (!engine_expires_changed(r->engine, &queue, &ms))
+        return "";
+    snprintf(text, sizeof text, "%.*s %lld", (int)queue.n, (const char *)queue.p, (long long)ms);
+    return text;
+}
+#define NEXT_IS(text) CHECK(strcmp(changed(&r), text) == 0)
+
+static void expires(void) {
+    struct rig r;
+    begin(&r);
+    declare(&r, "a", "{\"x-expires\":100}");
+    declare(&r, "b", NULL);
+    NEXT_IS("a 100");
+    NEXT_IS("");
+    policy(&r, "p", ".", 1, "{\"expires\":50}");
+    policy(&r, "p", ".", 1, "{\"expires\":50,\"max-length\":7}");
+    NEXT_IS("b 50");
+    NEXT_IS("a 50");
+    NEXT_IS("");
+    struct queue *watched; /* makes it, as a claim over HTTP does */
+    CHECK(engine_watch(r.engine, r.now, s("of-http"), &watched) == OK);
+    engine_unwatch(r.engine, watched);
+    NEXT_IS("of-http 50");
+    restart(&r);
+    NEXT_IS("of-http 50");
+    NEXT_IS("b 50");
+    NEXT_IS("a 50");
+    const struct act act = {.actor = s("ann")};
+    CHECK(engine_queue_delete(r.engine, r.now, s("b"), true, &act) == OK);
+    CHECK(engine_pattern_policy_delete(r.engine, r.now, s("/"), s("p"), &act) == OK);
+    NEXT_IS("of-http -1");
+    NEXT_IS("a 100");
+    NEXT_IS("");
+    rig_end(&r);
+}
+
 static void lengths(void) {
     struct rig r;
     begin(&r);
@@ -344,6 +384,7 @@ int main(void) {
     RUN(queue_takes_bindings_with_it);
     RUN(vhosts);
     RUN(policies);
+    RUN(expires);
     RUN(lengths);
     RUN(time_to_live);
     RUN(transient);
