@@ -83,9 +83,10 @@ enum err need_queue(struct engine *e, int64_t now, struct span name, enum log_us
 struct record_queue new_queue(const struct engine *e, int64_t now, struct span name,
                               const struct policy *policy, const struct policy_texts *texts);
 size_t queue_room(const struct queue *q); /* for a new image of it */
-/* A queue's image that is being deleted, and who wants it so (or NULL), as one frame; then the
- * exchanges that delete themselves with their last binding. */
-void emit_dropping(struct engine *e, const struct record_queue *r, const struct audit_entry *entry);
+/* A queue's image that is being deleted, who wants it so (or NULL), and the exchanges that delete
+ * themselves with their last binding, as one frame. ERR_DISK_FULL: nothing is done. */
+enum err emit_dropping(struct engine *e, const struct record_queue *r,
+                       const struct audit_entry *entry) MUST_CHECK;
 /* True when so many more unfinished messages and bytes are within the queue's policy. */
 bool queue_fits(const struct queue *q, uint64_t messages, uint64_t bytes);
 

@@ -58,12 +58,10 @@ static enum err emit_audited(struct engine *e, const struct record_queue *r, int
                                       .reason = who.reason,
                                       .result = span_str(result)};
     size_t bytes = queue_bytes(r) + audit_bytes(&entry);
+    if (r->dropping)
+        return emit_dropping(e, r, &entry);
     if (!log_has_room(e->log, LOG_USE_SETTLE, bytes))
         return ERR_DISK_FULL;
-    if (r->dropping) {
-        emit_dropping(e, r, &entry);
-        return OK;
-    }
     log_frame_begin(e->log, bytes);
     append_audit(e, &entry); /* first: its spans may point into what the queue's image replaces */
     append_queue(e, r);

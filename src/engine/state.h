@@ -262,6 +262,7 @@ struct exchange {
     struct span alternate;
     uint32_t first, last; /* places of the bindings from it, in order of creation */
     uint64_t from, to;    /* how many there are from it, and to it */
+    uint64_t losing;      /* of those from it, while a verb looks what it takes; else 0 */
     uint32_t routed;      /* the routing that came by last */
     uint64_t position;
     size_t image_bytes;

@@ -115,44 +115,102 @@ enum err engine_exchange_declare(struct engine *e, int64_t now, const struct exc
 
 /* -- what goes with what it was bound to ------------------------------------------------------- */
 
-/* Exchanges that delete themselves when their last binding goes, as numbers: they go in frames of
- * their own, after what took the binding. After a crash between the two one may be left over, with
- * nothing bound to it. */
+/* Exchanges that delete themselves when their last binding goes: they go in the frame of what takes
+ * it, found before anything is written. */
 struct orphans {
-    struct buf numbers;
+    uint64_t but;       /* number of one that goes anyway, 0 = none */
+    struct buf numbers; /* of those that go, in order */
+    struct buf losing;  /* of those that lose a binding */
 };
 
-static void note_sources(const struct engine *e, uint64_t destination, bool to_exchange,
-                         struct orphans *o) {
-    const struct engine_state *st = &e->st;
+static size_t number_of_orphans(const struct orphans *o) {
+    return o->numbers.n / sizeof(uint64_t);
+}
+
+static uint64_t orphan_at(const struct buf *numbers, size_t i) {
+    uint64_t number;
+    memcpy(&number, numbers->p + i * sizeof number, sizeof number);
+    return number;
+}
+
+static void lose_one(struct orphans *o, struct exchange *x) {
+    if (!x->image.auto_delete || x->number == o->but)
+        return;
+    buf_add(&o->losing, &x->number, sizeof x->number);
+    if (++x->losing == x->from)
+        buf_add(&o->numbers, &x->number, sizeof x->number);
+}
+
+static void lose_all_to(const struct engine_state *st, struct orphans *o, uint64_t destination,
+                        bool to_exchange) {
     for (uint32_t i = binding_to(st, destination, to_exchange); i;
          i = binding_at(st, i)->next_by_destination) {
         const struct binding *b = binding_at(st, i);
-        const struct exchange *x = exchange_at(st, b->source);
-        if (b->destination == destination && b->to_exchange == to_exchange && x->image.auto_delete)
-            buf_add(&o->numbers, &x->number, sizeof x->number);
+        if (b->destination == destination && b->to_exchange == to_exchange)
+            lose_one(o, exchange_at(st, b->source));
     }
 }
 
-static void emit_gone_exchange(struct engine *e, uint64_t number) {
-    log_frame_begin(e->log, number_bytes());
-    append_number(e, RECORD_EXCHANGE_GONE, number);
-    log_frame_end(e->log);
-    apply_exchange_gone(&e->st, number);
+/* What those that go do to others. */
+static void find_more(const struct engine_state *st, struct orphans *o) {
+    for (size_t i = 0; i < number_of_orphans(o); i++)
+        lose_all_to(st, o, orphan_at(&o->numbers, i), true);
+    for (size_t i = 0; i < o->losing.n / sizeof(uint64_t); i++)
+        exchange_by_number(st, orphan_at(&o->losing, i))->losing = 0;
 }
 
-/* Those that are noted and lost their last binding; and what that does to others. */
-static void remove_orphans(struct engine *e, struct orphans *o) {
-    for (size_t at = 0; at < o->numbers.n; at += sizeof(uint64_t)) {
-        uint64_t number;
-        memcpy(&number, o->numbers.p + at, sizeof number);
-        const struct exchange *x = exchange_by_number(&e->st, number);
-        if (!x || x->from > 0 || !has_room(e, number_bytes()))
-            continue;
-        note_sources(e, number, true, o);
-        emit_gone_exchange(e, number);
-    }
+static void orphans_init(struct orphans *o, uint64_t but) {
+    *o = (struct orphans){.but = but};
+    buf_init(&o->numbers, SIZE_MAX);
+    buf_init(&o->losing, SIZE_MAX);
+}
+
+static void orphans_release(struct orphans *o) {
     buf_release(&o->numbers);
+    buf_release(&o->losing);
+}
+
+static size_t most_numbers(const struct engine *e, size_t beside) {
+    return (log_frame_bytes_max(e->log) - beside) / number_bytes();
+}
+
+/* Begins the frame of what takes their bindings, with `bytes` for that. False: no room for all. */
+static bool begin_with_orphans(struct engine *e, size_t bytes, const struct orphans *o) {
+    size_t n = number_of_orphans(o), most = most_numbers(e, bytes);
+    if (!has_room(e, bytes + n * number_bytes()))
+        return false;
+    log_frame_begin(e->log, bytes + (n < most ? n : most) * number_bytes());
+    return true;
+}
+
+/* And ends it. With small segments there may be more than one frame holds: then there are several. */
+static void end_with_orphans(struct engine *e, size_t bytes, const struct orphans *o) {
+    size_t n = number_of_orphans(o), left = most_numbers(e, bytes);
+    for (size_t i = 0; i < n; i++, left--) {
+        if (left == 0) {
+            log_frame_end(e->log);
+            left = n - i < most_numbers(e, 0) ? n - i : most_numbers(e, 0);
+            log_frame_begin(e->log, left * number_bytes());
+        }
+        append_number(e, RECORD_EXCHANGE_GONE, orphan_at(&o->numbers, i));
+        apply_exchange_gone(&e->st, orphan_at(&o->numbers, i));
+    }
+    log_frame_end(e->log);
+}
+
+static enum err emit_gone_exchange(struct engine *e, uint64_t number) {
+    struct orphans o;
+    orphans_init(&o, number);
+    lose_all_to(&e->st, &o, number, true);
+    find_more(&e->st, &o);
+    bool has_begun = begin_with_orphans(e, number_bytes(), &o);
+    if (has_begun) {
+        append_number(e, RECORD_EXCHANGE_GONE, number);
+        apply_exchange_gone(&e->st, number);
+        end_with_orphans(e, number_bytes(), &o);
+    }
+    orphans_release(&o);
+    return has_begun ? OK : ERR_DISK_FULL;
 }
 
 enum err engine_exchange_delete(struct engine *e, int64_t now, struct span name, bool if_unused) {
@@ -162,27 +220,25 @@ enum err engine_exchange_delete(struct engine *e, int64_t now, struct span name,
         return OK;
     if (if_unused && x->from > 0)
         return ERR_IN_USE;
-    if (!has_room(e, number_bytes()))
-        return ERR_DISK_FULL;
-    struct orphans o = {0};
-    buf_init(&o.numbers, SIZE_MAX);
-    note_sources(e, x->number, true, &o);
-    emit_gone_exchange(e, x->number);
-    remove_orphans(e, &o);
-    return OK;
+    return emit_gone_exchange(e, x->number);
 }
 
-void emit_dropping(struct engine *e, const struct record_queue *r,
-                   const struct audit_entry *entry) {
-    struct orphans o = {0};
-    buf_init(&o.numbers, SIZE_MAX);
-    note_sources(e, r->queue, false, &o);
-    log_frame_begin(e->log, queue_bytes(r) + (entry ? audit_bytes(entry) : 0));
-    if (entry)
-        append_audit(e, entry); /* first: its spans may point into what the image replaces */
-    append_queue(e, r);
-    log_frame_end(e->log);
-    remove_orphans(e, &o);
+enum err emit_dropping(struct engine *e, const struct record_queue *r,
+                       const struct audit_entry *entry) {
+    size_t bytes = queue_bytes(r) + (entry ? audit_bytes(entry) : 0);
+    struct orphans o;
+    orphans_init(&o, 0);
+    lose_all_to(&e->st, &o, r->queue, false);
+    find_more(&e->st, &o);
+    bool has_begun = begin_with_orphans(e, bytes, &o);
+    if (has_begun) {
+        if (entry)
+            append_audit(e, entry); /* first: its spans may point into what the image replaces */
+        append_queue(e, r);
+        end_with_orphans(e, bytes, &o);
+    }
+    orphans_release(&o);
+    return has_begun ? OK : ERR_DISK_FULL;
 }
 
 /* -- bindings ---------------------------------------------------------------------------------- */
@@ -234,20 +290,19 @@ enum err engine_unbind(struct engine *e, int64_t now, const struct binding_new *
     const struct binding *found = find_ends(e, b, &r) == OK ? binding_find(&e->st, &r) : NULL;
     if (!found)
         return OK;
-    if (!has_room(e, number_bytes()))
-        return ERR_DISK_FULL;
-    struct orphans o = {0};
-    buf_init(&o.numbers, SIZE_MAX);
-    const struct exchange *source = exchange_at(&e->st, found->source);
-    if (source->image.auto_delete)
-        buf_add(&o.numbers, &source->number, sizeof source->number);
+    struct orphans o;
+    orphans_init(&o, 0);
+    lose_one(&o, exchange_at(&e->st, found->source));
+    find_more(&e->st, &o);
     uint64_t number = found->number;
-    log_frame_begin(e->log, number_bytes());
-    append_number(e, RECORD_BINDING_GONE, number);
-    log_frame_end(e->log);
-    apply_binding_gone(&e->st, number);
-    remove_orphans(e, &o);
-    return OK;
+    bool has_begun = begin_with_orphans(e, number_bytes(), &o);
+    if (has_begun) {
+        append_number(e, RECORD_BINDING_GONE, number);
+        apply_binding_gone(&e->st, number);
+        end_with_orphans(e, number_bytes(), &o);
+    }
+    orphans_release(&o);
+    return has_begun ? OK : ERR_DISK_FULL;
 }
 
 void engine_bindings(const struct engine *e, bool (*f)(void *ctx, const struct binding_new *b),
@@ -426,10 +481,10 @@ void engine_pattern_policies(const struct engine *e,
 
 #define BEGIN_MESSAGES 1000
 
-static void drop_transient(struct engine *e, const struct queue *q) {
+static bool drop_transient(struct engine *e, const struct queue *q) {
     struct record_queue r = queue_image(q);
     r.dropping = true;
-    emit_dropping(e, &r, NULL);
+    return emit_dropping(e, &r, NULL) == OK;
 }
 
 /* Those that connections held are in processing without an end. False when there is more to do. */
@@ -461,7 +516,8 @@ static bool begin_queues(struct engine *e, int64_t now) {
         if (budget == 0 || !has_room(e, LOG_STATE_ROOM + queue_room(q)))
             return false;
         if (is_transient && !q->dropping) {
-            drop_transient(e, q);
+            if (!drop_transient(e, q))
+                return false;
             budget--;
         } else if (!q->dropping && !give_back(e, q, now, &budget)) {
             return false;
@@ -477,9 +533,8 @@ static bool begin_exchanges(struct engine *e) {
         const struct exchange *x = exchange_at(&e->st, i);
         if (!x || x->image.durable)
             continue;
-        if (!has_room(e, number_bytes()))
+        if (emit_gone_exchange(e, x->number) != OK)
             return false;
-        emit_gone_exchange(e, x->number);
     }
     return true;
 }

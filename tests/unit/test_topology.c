@@ -186,6 +186,95 @@ static void queue_takes_bindings_with_it(void) {
     rig_end(&r);
 }
 
+static void auto_exchange(struct rig *r, const char *name, bool durable) {
+    const struct exchange_new x = {
+        .name = s(name), .type = EXCHANGE_FANOUT, .durable = durable, .auto_delete = true};
+    CHECK(engine_exchange_declare(r->engine, r->now, &x) == OK);
+}
+
+static bool has_exchange(struct rig *r, const char *name) {
+    struct exchange_view v;
+    return engine_exchange(r->engine, s(name), &v) == OK;
+}
+
+/* first -> second -> the queue, and first -> third; so that no crash comes between. */
+static void a_chain_goes_in_one_frame(void) {
+    const struct act act = {.actor = s("ann")};
+    enum { UNBIND, DELETE_QUEUE, DELETE_EXCHANGE, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        struct rig r;
+        begin(&r);
+        declare(&r, "q", NULL);
+        auto_exchange(&r, "first", true);
+        auto_exchange(&r, "second", true);
+        auto_exchange(&r, "third", true);
+        bind(&r, "second", "q", "", NULL);
+        struct binding_new b = binding("first", "second", "", NULL);
+        b.to_exchange = true;
+        CHECK(engine_bind(r.engine, r.now, &b) == OK);
+        b = binding("second", "q", "", NULL);
+        uint64_t frames = log_stats(r.log).frames;
+        if (way == UNBIND)
+            CHECK(engine_unbind(r.engine, r.now, &b) == OK);
+        else if (way == DELETE_QUEUE)
+            CHECK(engine_queue_delete(r.engine, r.now, s("q"), true, &act) == OK);
+        else
+            CHECK(engine_exchange_delete(r.engine, r.now, s("second"), false) == OK);
+        CHECK(log_stats(r.log).frames == frames + 1);
+        CHECK(!has_exchange(&r, "first") && !has_exchange(&r, "second") &&
+              has_exchange(&r, "third"));
+        restart(&r);
+        CHECK(!has_exchange(&r, "first") && !has_exchange(&r, "second") &&
+              has_exchange(&r, "third"));
+        rig_end(&r);
+    }
+}
+
+/* More than a frame holds. */
+static void many_go_in_several_frames(void) {
+    struct rig r;
+    begin(&r);
+    declare(&r, "q", NULL);
+    unsigned n = (unsigned)(log_frame_bytes_max(r.log) / 40 + 1000);
+    char name[32];
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(name, sizeof name, "auto%u", i);
+        auto_exchange(&r, name, true);
+        bind(&r, name, "q", "", NULL);
+    }
+    uint64_t frames = log_stats(r.log).frames;
+    const struct act act = {.actor = s("ann")};
+    CHECK(engine_queue_delete(r.engine, r.now, s("q"), true, &act) == OK);
+    CHECK(log_stats(r.log).frames == frames + 2);
+    CHECK(!has_exchange(&r, "auto0") && !has_exchange(&r, name));
+    restart(&r);
+    CHECK(!has_exchange(&r, "auto0") && !has_exchange(&r, name));
+    rig_end(&r);
+}
+
+/* One of two bindings is not the last; one to a thing that outlives no restart may be. */
+static void auto_exchanges_stay_and_go(void) {
+    struct rig r;
+    begin(&r);
+    declare(&r, "q", NULL);
+    auto_exchange(&r, "x", true);
+    auto_exchange(&r, "transient", false);
+    bind(&r, "x", "q", "a", NULL);
+    bind(&r, "x", "q", "b", NULL);
+    const struct binding_new b = binding("x", "q", "a", NULL);
+    CHECK(engine_unbind(r.engine, r.now, &b) == OK);
+    CHECK(has_exchange(&r, "x"));
+    struct binding_new to = binding("x", "transient", "", NULL);
+    to.to_exchange = true;
+    CHECK(engine_bind(r.engine, r.now, &to) == OK);
+    const struct binding_new last = binding("x", "q", "b", NULL);
+    CHECK(engine_unbind(r.engine, r.now, &last) == OK);
+    CHECK(has_exchange(&r, "x"));
+    restart(&r);
+    CHECK(!has_exchange(&r, "transient") && !has_exchange(&r, "x"));
+    rig_end(&r);
+}
+
 static void vhosts(void) {
     struct rig r;
     begin(&r);
@@ -382,6 +471,9 @@ int main(void) {
     RUN(exchanges_to_exchanges);
     RUN(alternate);
     RUN(queue_takes_bindings_with_it);
+    RUN(a_chain_goes_in_one_frame);
+    RUN(auto_exchanges_stay_and_go);
+    RUN(many_go_in_several_frames);
     RUN(vhosts);
     RUN(policies);
     RUN(expires);
