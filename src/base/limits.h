@@ -45,6 +45,8 @@
 #define LIMIT_INFLIGHT 8192            /* default; over it 503 with Retry-After */
 #define LIMIT_REQUEST_TIMEOUT_MS 30000 /* a request arrives whole by then, else 408 and close */
 #define LIMIT_IDLE_TIMEOUT_MS 75000    /* an idle connection is closed */
+#define LIMIT_IMPORTS 4                /* of definitions, at work at once; 503 */
+
 /* AMQP; LIMIT_CONNECTIONS holds for its connections, too: over it they are closed unheard */
 #define LIMIT_AMQP_HANDSHAKE_MS 10000  /* from the first byte to open-ok; then closed */
 #define LIMIT_AMQP_GRACE_MS 3000       /* for close-ok; then closed */

@@ -261,6 +261,11 @@ static enum err find_ends(const struct engine *e, const struct binding_new *b,
     return OK;
 }
 
+bool engine_is_bound(const struct engine *e, const struct binding_new *b) {
+    struct record_binding r;
+    return find_ends(e, b, &r) == OK && binding_find(&e->st, &r) != NULL;
+}
+
 enum err engine_bind(struct engine *e, int64_t now, const struct binding_new *b) {
     (void)now;
     assert(b->key.n <= ENVELOPE_TEXT);

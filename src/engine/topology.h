@@ -65,6 +65,7 @@ enum err engine_exchange_delete(struct engine *e, int64_t now, struct span name,
 /* OK when it is there already. ERR_NO_EXCHANGE, ERR_NO_QUEUE (destination), ERR_DISK_FULL,
  * ERR_TOO_MANY_BINDINGS. */
 enum err engine_bind(struct engine *e, int64_t now, const struct binding_new *b) MUST_CHECK;
+bool engine_is_bound(const struct engine *e, const struct binding_new *b);
 /* OK when there is none. An auto-delete exchange that loses its last binding goes too. */
 enum err engine_unbind(struct engine *e, int64_t now, const struct binding_new *b) MUST_CHECK;
 /* All, in order of creation. */

@@ -4,7 +4,7 @@
  *               v                                            |
  *     --> READING --whole request, reply at once-------------+
  *           |  |  --reply must be on disk first--> COMMITTING
- *           |  |  --nothing to claim-------------> WAITING --message, time up--> (as above)
+ *           |  |  --the reply comes later-------> WAITING --it comes--> (as above)
  *           |  |  --too much is unsynced---------> STALLED ---synced--> READING
  *           |  +- last reply, broken request, idle, drained --> CLOSING --> closed()
  *           +---- peer or socket gone, from any phase ------> closed()
@@ -15,7 +15,7 @@
  *    was appended behind it. It waits in `held` then.
  * H2 A request is consumed before its reply waits; nothing of it is kept.
  * H3 `inflight` counts the connections that are COMMITTING or WAITING; only those have `commit` in
- *    the barrier, or a waiter.
+ *    the barrier, or a `later`.
  * H4 After conn_close the connection is gone (closed() was called inside): every path from there
  *    returns without looking at it. */
 #include "http/connection.h"
@@ -47,12 +47,12 @@ struct connection {
     bool is_refused;              /* over the limit of connections */
     struct reply_options options; /* of the reply to come */
     struct barrier_waiter commit;
-    struct waiter *waiter;
+    struct later *later;
     struct buf held;
 };
 
-void connection_set_waiter(struct connection *k, struct waiter *w) {
-    k->waiter = w;
+void connection_set_later(struct connection *k, struct later *l) {
+    k->later = l;
 }
 
 static void close_after_flush(struct connection *k, enum close_reason reason) {
@@ -132,7 +132,7 @@ static void on_commit(struct barrier_waiter *w) {
 }
 
 void connection_answer(struct connection *k, const struct reply *r) {
-    assert(k->phase == PHASE_WAITING && k->waiter == NULL);
+    assert(k->phase == PHASE_WAITING && k->later == NULL);
     k->http->inflight--;
     reply(k, r, true);
     next(k);
@@ -313,8 +313,8 @@ static void on_readable(struct conn *c) {
 
 static void on_ended(struct conn *c) {
     struct connection *k = conn_user(c);
-    if (k->phase == PHASE_WAITING)
-        conn_close(c, CLOSE_PEER); /* a client that is gone must be given nothing */
+    if (k->phase == PHASE_WAITING && k->later->ends_with_peer)
+        conn_close(c, CLOSE_PEER);
     else
         connection_run(k);
 }
@@ -344,8 +344,8 @@ static void on_closed(struct conn *c, enum close_reason reason) {
     if (k->phase == PHASE_COMMITTING || k->phase == PHASE_WAITING)
         h->inflight--;
     barrier_cancel(&h->server->barrier, &k->commit);
-    if (k->waiter != NULL)
-        waiter_free(k->waiter);
+    if (k->later != NULL)
+        k->later->closed(k->later);
 
     *k->link = k->next;
     if (k->next != NULL)
@@ -371,8 +371,8 @@ void http_drain(struct http *h) {
     struct connection *following;
     for (struct connection *k = h->connections; k != NULL; k = following) {
         following = k->next;
-        if (k->phase == PHASE_WAITING)
-            waiter_dismiss(k->waiter);
+        if (k->phase == PHASE_WAITING && k->later->drain != NULL)
+            k->later->drain(k->later);
         else if (k->phase == PHASE_COMMITTING)
             k->options.keeps_alive = false;
         else if (k->phase == PHASE_READING && !k->has_begun && conn_out_pending(k->conn) > 0)

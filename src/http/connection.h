@@ -5,9 +5,14 @@
 #include "http/response.h"
 
 struct connection;
-struct waiter;
 
-/* The reply of a request that waits for a message; the waiter has ended. */
+/* What replies to a request in a later turn, by connection_answer. */
+struct later {
+    void (*closed)(struct later *l); /* the connection is going: there is nobody to reply to */
+    void (*drain)(struct later *l);  /* the server drains: to reply now; NULL: it will anyway */
+    bool ends_with_peer;             /* when its client wants to say no more */
+};
+/* What will reply to the request at work; NULL when that has ended. */
+void connection_set_later(struct connection *k, struct later *l);
+/* The reply; what made it has ended. */
 void connection_answer(struct connection *k, const struct reply *reply);
-/* The waiter of the request at work, freed when the connection closes. NULL when it has ended. */
-void connection_set_waiter(struct connection *k, struct waiter *w);

@@ -3,10 +3,13 @@
 #include "http/query.h"
 #include "http/view.h"
 
+#include "base/clock.h"
+#include "base/hash.h"
 #include "base/mem.h"
 
 #include <assert.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -262,67 +265,174 @@ static bool check_member(void *ctx, const char *name, const struct json *value) 
     return true;
 }
 
-static void import_all(struct import *im, const struct json *definitions) {
-    import_know_bindings(im);
-    know_users(im, definitions);
+/* -- in slices ------------------------------------------------------------------------------- */
+
+/* A timer of no time would fire again in the same turn. */
+enum { SLICE_US = 4000, NEXT_TURN_MS = 1, DISK_BEHIND_MS = 2 };
+
+static void import_free(struct import *im) {
+    *im->link = im->next;
+    if (im->next != NULL)
+        im->next->link = im->link;
+    im->http->import_count--;
+    if (im->connection != NULL)
+        connection_set_later(im->connection, NULL);
+    loop_timer_close(&im->timer);
+    json_free(im->definitions);
+    free(im->made.places);
+    free(im->bounded.places);
+    struct buf *const buffers[] = {&im->report, &im->vhost_text,  &im->actor, &im->reason,
+                                   &im->source, &im->destination, &im->texts, &im->what};
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        buf_release(buffers[i]);
+    free(im);
+}
+
+void definitions_release(struct http *h) {
+    while (h->imports != NULL)
+        import_free(h->imports);
+}
+
+/* True when it is done. */
+static bool do_slice(struct import *im) {
+    const int64_t end = clock_monotonic_us() + SLICE_US;
+    im->now = server_now(im->http->server);
+    while (im->error == OK && im->section < SECTIONS) {
+        const struct json *items = json_get(im->definitions, sections[im->section].name);
+        if (im->item >= json_count(items)) {
+            im->section++;
+            im->item = 0;
+            continue;
+        }
+        sections[im->section].import(im, json_at(items, im->item++));
+        if (clock_monotonic_us() >= end)
+            return false;
+    }
+    return true;
+}
+
+/* Into the reply, and the import is over. */
+static void finish(struct import *im, struct reply *r) {
+    if (im->error == OK) {
+        put_report(im);
+        buf_add_span(r->body, buf_span(&im->report));
+    } else {
+        reply_error(r, im->error);
+    }
+    import_free(im);
+}
+
+static void on_timer(struct loop_timer *t) {
+    struct import *im = (struct import *)t;
+    struct http *h = im->http;
+    if (log_unsynced_bytes(h->server->log) >= LIMIT_UNSYNCED) {
+        loop_timer_start(t, DISK_BEHIND_MS);
+        return;
+    }
+    if (!do_slice(im)) {
+        loop_timer_start(t, NEXT_TURN_MS);
+        return;
+    }
+    struct connection *k = im->connection;
+    struct reply r;
+    reply_init(&r, &h->body);
+    finish(im, &r);
+    if (k != NULL)
+        connection_answer(k, &r);
+}
+
+/* It goes on: half of it is of no use to whoever sent it. */
+static void on_closed(struct later *l) {
+    struct import *im = (struct import *)(void *)((char *)l - offsetof(struct import, later));
+    im->connection = NULL;
+}
+
+/* Most are done before their request is. */
+static void begin(struct call *c, struct import *im) {
+    know_users(im, im->definitions);
+    json_writer_init(&im->w, &im->report);
     json_begin(&im->w, '{');
     json_name(&im->w, "dry_run");
     json_put_bool(&im->w, im->is_dry);
     json_name(&im->w, "not_carried");
     json_begin(&im->w, '[');
-    for (size_t i = 0; i < SECTIONS; i++) {
-        const struct json *items = json_get(definitions, sections[i].name);
-        for (size_t k = 0; im->error == OK && k < json_count(items); k++)
-            sections[i].import(im, json_at(items, k));
+    if (do_slice(im)) {
+        finish(im, &c->reply);
+        return;
     }
-    put_report(im);
+    im->connection = c->connection;
+    im->later = (struct later){.closed = on_closed};
+    connection_set_later(c->connection, &im->later);
+    c->waits = true;
+    loop_timer_start(&im->timer, NEXT_TURN_MS);
 }
 
-static void import_release(struct import *im) {
-    free(im->made.places);
-    free(im->bounded.places);
-    free(im->known);
-    buf_release(&im->known_bytes);
-    buf_release(&im->source);
-    buf_release(&im->destination);
-    buf_release(&im->texts);
-    buf_release(&im->what);
+/* -- the request ----------------------------------------------------------------------------- */
+
+static struct span keep(struct buf *b, struct span text) {
+    buf_init(b, SIZE_MAX);
+    buf_add_span(b, text);
+    return buf_span(b);
 }
 
-static void run(struct call *c, const struct json *json) {
+static struct import *import_new(struct call *c, struct json *definitions) {
+    struct http *h = c->http;
+    struct import *im = mem_alloc(sizeof *im);
+    im->http = h;
+    im->engine = call_engine(c);
+    im->definitions = definitions;
+    buf_init(&im->report, SIZE_MAX);
+    buf_init(&im->source, LIMIT_QUEUE_NAME);
+    buf_init(&im->destination, LIMIT_QUEUE_NAME);
+    buf_init(&im->texts, SIZE_MAX);
+    buf_init(&im->what, SIZE_MAX);
+    loop_timer_init(c->server->loop, &im->timer, on_timer);
+    im->next = h->imports;
+    if (im->next != NULL)
+        im->next->link = &im->next;
+    im->link = &h->imports;
+    h->imports = im;
+    h->import_count++;
+    return im;
+}
+
+/* The import that is asked for, which has the JSON now; NULL when the reply is set. */
+static struct import *read_request(struct call *c, struct json *json) {
     static const char *const names[] = {"vhost", "dry_run", "reason", NULL};
     struct span values[3];
     struct field_errors *errors = &c->http->errors;
+    struct act act;
     query_read(c->request->query, names, values, &c->http->scratch, errors);
-    struct import im = {.call = c, .now = c->now, .vhost = span_str("/")};
     struct span vhost = parameter_text(values[0], "vhost", LIMIT_QUEUE_NAME, errors);
-    if (vhost.p != NULL)
-        im.vhost = vhost;
-    im.is_dry = parameter_flag(values[1], "dry_run", errors);
-    im.act.reason = parameter_text(values[2], "reason", LIMIT_AUDIT_REASON, errors);
+    bool is_dry = parameter_flag(values[1], "dry_run", errors);
+    act.reason = parameter_text(values[2], "reason", LIMIT_AUDIT_REASON, errors);
     if (!json_is(json, JSON_OBJECT))
         field_error_add(errors, "", "body", "wrong_type", "must be an object");
     else
         (void)json_each(json, check_member, errors);
-    if (!call_actor(c, &im.act.actor) || !call_is_valid(c))
-        return;
-    im.engine = call_engine(c);
-    buf_init(&im.known_bytes, SIZE_MAX);
-    buf_init(&im.source, LIMIT_QUEUE_NAME);
-    buf_init(&im.destination, LIMIT_QUEUE_NAME);
-    buf_init(&im.texts, SIZE_MAX);
-    buf_init(&im.what, SIZE_MAX);
-    json_writer_init(&im.w, c->reply.body);
-    import_all(&im, json);
-    import_release(&im);
-    if (im.error != OK)
-        reply_error(&c->reply, im.error);
+    if (!call_actor(c, &act.actor) || !call_is_valid(c))
+        return NULL;
+    struct import *im = import_new(c, json);
+    im->is_dry = is_dry;
+    im->vhost = keep(&im->vhost_text, vhost.p != NULL ? vhost : span_str("/"));
+    im->act.actor = keep(&im->actor, act.actor);
+    im->act.reason = keep(&im->reason, act.reason);
+    return im;
 }
 
 void handle_definitions_post(struct call *c) {
     struct json *json;
+    if (c->http->import_count >= LIMIT_IMPORTS) {
+        reply_problem(&c->reply, 503, "too many imports",
+                      "the server takes in as many definitions at once as it may");
+        c->reply.retry_after_s = 1;
+        return;
+    }
     if (!call_body(c, true, &json))
         return;
-    run(c, json);
-    json_free(json);
+    struct import *im = read_request(c, json);
+    if (im != NULL)
+        begin(c, im);
+    else
+        json_free(json);
 }

@@ -1,9 +1,9 @@
 /* Taking in RabbitMQ's definitions: what both files of it share. Loop thread. */
 #pragma once
 
+#include "http/connection.h"
 #include "http/front.h"
 
-#include "base/hash.h"
 #include "engine/topology.h"
 
 #define NOT_CARRIED_MAX 1000 /* listed in the report; all are counted */
@@ -19,14 +19,17 @@ struct names {
     size_t n, cap;    /* cap: a power of two, at least twice n */
 };
 
-/* A binding that was there before. */
-struct known_binding {
-    struct hash128 identity; /* of what it joins, and its key */
-    size_t at, n;            /* its arguments, in known_bytes */
-};
-
+/* One import, done in slices: other work goes on between them, so that what is there is asked anew for
+ * each entry. */
 struct import {
-    struct call *call;
+    struct loop_timer timer; /* first: see on_timer */
+    struct later later;
+    struct http *http;
+    struct import *next, **link;   /* the front end's */
+    struct connection *connection; /* NULL when it is gone */
+    struct json *definitions;
+    size_t section, item; /* the next to be looked at */
+    struct buf report, vhost_text, actor, reason;
     struct engine *engine;
     int64_t now;
     struct act act;
@@ -34,12 +37,9 @@ struct import {
     struct span vhost; /* of entries that name none */
     struct section vhosts, exchanges, queues, bindings, policies;
     uint64_t not_carried;
-    struct json_writer w; /* of the list in the report */
-    struct names made;    /* by a dry run */
-    struct names bounded; /* users who may not do everything */
-    struct known_binding *known;
-    size_t known_count, known_cap;
-    struct buf known_bytes;
+    struct json_writer w;           /* of the list in the report */
+    struct names made;              /* by a dry run */
+    struct names bounded;           /* users who may not do everything */
     struct buf source, destination; /* scoped names */
     struct buf texts, what;
     struct field_errors errors; /* of the entry at work */
@@ -51,8 +51,6 @@ void import_exchange(struct import *im, const struct json *item);
 void import_queue(struct import *im, const struct json *item);
 void import_binding(struct import *im, const struct json *item);
 void import_policy(struct import *im, const struct json *item);
-/* Reads the bindings that are there; before the first import_binding. */
-void import_know_bindings(struct import *im);
 
 /* The vhost an entry belongs to. */
 struct span import_vhost_of(const struct import *im, const struct json *item);

@@ -235,67 +235,6 @@ void import_queue(struct import *im, const struct json *item) {
 
 /* -- bindings -------------------------------------------------------------------------------- */
 
-/* Names have no NUL. */
-static struct hash128 identity_of(struct import *im, const struct binding_new *b) {
-    buf_clear(&im->what);
-    buf_add_span(&im->what, b->source);
-    buf_add_byte(&im->what, 0);
-    buf_add_span(&im->what, b->destination);
-    buf_add_byte(&im->what, 0);
-    buf_add_byte(&im->what, b->to_exchange ? 'x' : 'q');
-    buf_add_span(&im->what, b->key);
-    return hash128(buf_span(&im->what), 0);
-}
-
-static bool add_known(void *ctx, const struct binding_new *b) {
-    struct import *im = ctx;
-    if (im->known_count == im->known_cap) {
-        im->known_cap = im->known_cap > 0 ? im->known_cap * 2 : 64;
-        im->known = mem_grow(im->known, im->known_cap * sizeof *im->known);
-    }
-    im->known[im->known_count++] = (struct known_binding){
-        .identity = identity_of(im, b), .at = im->known_bytes.n, .n = b->arguments.n};
-    buf_add_span(&im->known_bytes, b->arguments);
-    return true;
-}
-
-static int compare_hashes(struct hash128 a, struct hash128 b) {
-    if (a.hi != b.hi)
-        return a.hi < b.hi ? -1 : 1;
-    return a.lo < b.lo ? -1 : a.lo > b.lo;
-}
-
-static int compare_known(const void *a, const void *b) {
-    const struct known_binding *x = a, *y = b;
-    return compare_hashes(x->identity, y->identity);
-}
-
-void import_know_bindings(struct import *im) {
-    engine_bindings(im->engine, add_known, im);
-    if (im->known_count > 0)
-        qsort(im->known, im->known_count, sizeof *im->known, compare_known);
-}
-
-static bool is_known(struct import *im, const struct binding_new *b) {
-    struct hash128 identity = identity_of(im, b);
-    size_t low = 0, high = im->known_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare_hashes(im->known[middle].identity, identity) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < im->known_count; low++) {
-        const struct known_binding *k = &im->known[low];
-        if (compare_hashes(k->identity, identity) != 0)
-            return false;
-        if (arguments_equal(span_of(im->known_bytes.p + k->at, k->n), b->arguments))
-            return true;
-    }
-    return false;
-}
-
 static bool is_exchange(struct import *im, struct span scoped) {
     struct exchange_view x;
     return engine_exchange(im->engine, scoped, &x) == OK || is_made(im, KIND_EXCHANGE, scoped);
@@ -335,7 +274,7 @@ void import_binding(struct import *im, const struct json *item) {
         import_refuse(im, kind, name, &vhost, "there is no such exchange");
     else if (!b.to_exchange && !is_queue(im, b.destination))
         refuse_no_queue(im, kind, name, vhost);
-    else if (is_known(im, &b))
+    else if (engine_is_bound(im->engine, &b))
         im->bindings.there++;
     else if (im->is_dry)
         im->bindings.made++;

@@ -31,6 +31,7 @@ struct http *http_new(struct server *s) {
 void http_free(struct http *h) {
     if (h == NULL)
         return;
+    definitions_release(h);
     buf_release(&h->body);
     buf_release(&h->scratch);
     buf_release(&h->name);

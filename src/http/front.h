@@ -20,6 +20,8 @@ struct http {
     uint64_t reply_counts[6]; /* by hundreds of the status */
     struct date_text date;
     struct waiters waiters;
+    struct import *imports; /* of definitions, at work (definitions.c) */
+    unsigned import_count;
 
     /* Memory of the request at work: there is one at a time, from dispatch to its reply, however
      * long that then waits for the disk. */
@@ -50,7 +52,7 @@ struct call {
     int64_t now;
     struct reply reply;
     bool is_stateful; /* the engine was asked: what the reply says must be on disk first */
-    bool waits;       /* it became a waiter, which replies later */
+    bool waits;       /* something replies later (http/connection.h) */
 };
 
 /* The engine, which is only reached through here. */
@@ -86,6 +88,8 @@ bool call_is_allowed(const struct http *h, const struct request *r);
 /* The 401. */
 void call_refuse(struct reply *r);
 
+/* Imports that are not done are left so. */
+void definitions_release(struct http *h);
 /* Frees what an unusually large request left. */
 void http_trim(struct http *h);
 

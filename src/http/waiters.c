@@ -5,11 +5,13 @@
 
 #include "base/mem.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct waiter {
     struct loop_timer timer; /* first: see on_timer */
+    struct later later;
     struct connection *connection;
     struct http *http;
     struct waiting_queue *at;
@@ -77,6 +79,18 @@ static void unlink_from(struct waiters *all, struct waiter *w) {
 
 /* -- life ------------------------------------------------------------------------------------ */
 
+static struct waiter *waiter_of(struct later *l) {
+    return (struct waiter *)(void *)((char *)l - offsetof(struct waiter, later));
+}
+
+static void on_closed(struct later *l) {
+    waiter_free(waiter_of(l));
+}
+
+static void on_drain(struct later *l) {
+    waiter_dismiss(waiter_of(l));
+}
+
 static void on_timer(struct loop_timer *t) {
     waiter_dismiss((struct waiter *)t);
 }
@@ -108,14 +122,16 @@ enum err waiter_add(struct call *c, const struct claim_body *claim, enum claim_s
 
     loop_timer_init(c->server->loop, &w->timer, on_timer);
     loop_timer_start(&w->timer, claim->wait_ms);
-    connection_set_waiter(c->connection, w);
+    /* A client that is gone must be given nothing. */
+    w->later = (struct later){.closed = on_closed, .drain = on_drain, .ends_with_peer = true};
+    connection_set_later(c->connection, &w->later);
     c->waits = true;
     return OK;
 }
 
 void waiter_free(struct waiter *w) {
     struct http *h = w->http;
-    connection_set_waiter(w->connection, NULL);
+    connection_set_later(w->connection, NULL);
     engine_unwatch(h->server->engine, w->at->queue);
     unlink_from(&h->waiters, w);
     loop_timer_close(&w->timer);
