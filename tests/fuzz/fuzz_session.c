@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct report report;
     report = (struct report){0};
-    struct world *w = world_new(1, CONTROL_NONE, false, &report);
+    struct world *w = world_new(&world_of_queues, 1, CONTROL_NONE, false, &report);
     w->aborts = true;
     for (size_t at = 0; at + 3 <= size && report.step < STEPS_MAX; at += 3) {
         report.step++;

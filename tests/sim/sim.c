@@ -79,7 +79,7 @@ static bool *left_out; /* steps that --reduce removed; shared, too */
 /* -- one seed ------------------------------------------------------------------------------------------ */
 
 static void run_seed(const struct options *o, uint64_t seed, uint64_t steps) {
-    struct world *w = world_new(seed, o->control, o->trace, report);
+    struct world *w = world_new(&world_of_queues, seed, o->control, o->trace, report);
     for (uint64_t step = 1; step <= steps; step++) {
         report->step = step;
         if (left_out && left_out[step])
@@ -88,10 +88,10 @@ static void run_seed(const struct options *o, uint64_t seed, uint64_t steps) {
         uint64_t mixed = seed * UINT64_C(0x9e3779b97f4a7c15) + step;
         rng_seed(&w->rng, mixed);
         crash_io_reseed(w->disk, ~mixed);
-        world_step(w);
+        w->kind->step(w);
     }
     report->step = steps + 1;
-    world_settle_all(w);
+    w->kind->settle_all(w);
     world_free(w);
 }
 

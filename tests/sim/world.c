@@ -43,8 +43,10 @@ void world_fail(struct world *w, const char *format, ...) {
 
 /* -- life ---------------------------------------------------------------------------------------------- */
 
-struct world *world_new(uint64_t seed, enum control control, bool trace, struct report *report) {
+struct world *world_new(const struct world_kind *kind, uint64_t seed, enum control control,
+                        bool trace, struct report *report) {
     struct world *w = mem_alloc(sizeof *w);
+    w->kind = kind;
     w->control = control;
     w->trace = trace;
     w->report = report;
@@ -54,24 +56,9 @@ struct world *world_new(uint64_t seed, enum control control, bool trace, struct 
     w->disk = crash_io_new(rng_u64(&w->rng));
     if (control == CONTROL_LOST_FRAME)
         crash_io_lie(w->disk, 10);
-    model_init(&w->live);
-    model_init(&w->base);
     open_log(w);
+    w->kind->begin(w);
     return w;
-}
-
-void world_op_free(struct op *op) {
-    op_release(op);
-    free(op);
-}
-
-static void ops_forget(struct world *w, size_t n) {
-    if (n == 0)
-        return;
-    for (size_t i = 0; i < n; i++)
-        world_op_free(w->ops[i]);
-    w->op_count -= n;
-    memmove(w->ops, w->ops + n, w->op_count * sizeof *w->ops);
 }
 
 void world_free(struct world *w) {
@@ -80,87 +67,8 @@ void world_free(struct world *w) {
     engine_free(w->engine);
     log_free(w->log);
     crash_io_free(w->disk);
-    ops_forget(w, w->op_count);
-    free(w->ops);
+    w->kind->release(w);
     free(w);
-}
-
-/* -- operations ------------------------------------------------------------------------------------------- */
-
-struct op *world_op(struct world *w, enum op_kind kind, int queue) {
-    struct op *op = mem_alloc(sizeof *op);
-    op->kind = kind;
-    op->queue = queue;
-    op->now = w->now;
-    op->limit = UINT32_MAX;
-    return op;
-}
-
-/* The control: a message that somebody holds is given once more. */
-static void claim_again(struct world *w, struct outcome *got) {
-    for (size_t i = 0; i < w->live.message_count && got->n > 0; i++)
-        if (w->live.messages[i].state == STATE_PROCESSING && rng_below(&w->rng, 4) == 0) {
-            got->ids[0] = w->live.messages[i].id;
-            return;
-        }
-}
-
-static void note_op(struct world *w, const struct op *op, const struct outcome *got) {
-    bool names_item = op->kind == OP_SETTLE || op->kind == OP_IMPORT;
-    uint64_t first = names_item                  ? op->items[0].id
-                     : op->kind == OP_JOB_CHANGE ? op->job.number
-                     : got->n == 0 && op->id     ? op->id
-                                                 : got->ids[0];
-    world_note(w, "t+%lld %s queue %d: %s%s, n %zu, first %llu",
-               (long long)(w->now - INT64_C(1780000000000)), world_op_name(op->kind), op->queue,
-               err_text(op->error), op->kind == OP_TICK && w->blocked ? ", disk full" : "",
-               names_item ? op->n : got->n, (unsigned long long)first);
-}
-
-void world_run(struct world *w, struct op *op) {
-    if ((w->blocked && op->kind == OP_CLAIM) ||
-        (log_unsynced_bytes(w->log) > UNSYNCED_MAX && !world_commit(w))) {
-        world_op_free(op);
-        return;
-    }
-    static struct outcome got, want;
-    memset(&got, 0, sizeof got);
-    memset(&want, 0, sizeof want);
-    op->now = w->now;
-    op->full = log_stats(w->log).full;
-    op->blocked = w->blocked;
-    world_spoil_guards(w, op, true);
-    op->error = got.error = world_do(w, op, &got);
-    world_spoil_guards(w, op, false);
-    op->end = log_end(w->log);
-    w->report->operations++;
-    note_op(w, op, &got);
-    if (w->control == CONTROL_DOUBLE_CLAIM && op->kind == OP_CLAIM)
-        claim_again(w, &got);
-    if (op->kind != OP_TICK)
-        world_spoil(w);
-
-    char wrong[200];
-    uint64_t audit_before = w->live.audit_count;
-    memcpy(want.duplicates, got.duplicates, sizeof want.duplicates);
-    memcpy(want.imported, got.imported, sizeof want.imported);
-    model_apply(&w->live, op, w->engine, &want, wrong, sizeof wrong);
-    if (wrong[0])
-        world_fail(w, "%s: %s", world_op_name(op->kind), wrong);
-    if (op->error == ERR_DISK_FULL && !op->full)
-        world_fail(w, "%s: the disk is not full", world_op_name(op->kind));
-    world_compare_reply(w, op, &got, &want);
-    world_compare_touched(w, op, &got, audit_before);
-
-    if (w->op_count == w->op_cap) {
-        w->op_cap = w->op_cap ? w->op_cap * 2 : 64;
-        w->ops = mem_grow(w->ops, w->op_cap * sizeof *w->ops);
-    }
-    w->ops[w->op_count++] = op;
-}
-
-void world_tick(struct world *w) {
-    world_run(w, world_op(w, OP_TICK, 0));
 }
 
 /* -- committing ----------------------------------------------------------------------------------------------- */
@@ -198,12 +106,7 @@ void world_done(struct world *w) {
     log_batch_done(w->log);
     w->report->cleaned += log_stats(w->log).segments_removed - removed;
     w->batch_out = false;
-    size_t n = 0;
-    static struct outcome unused;
-    char wrong[200];
-    for (; n < w->op_count && w->ops[n]->end <= log_durable(w->log); n++)
-        model_apply(&w->base, w->ops[n], NULL, &unused, wrong, sizeof wrong);
-    ops_forget(w, n);
+    w->kind->certain(w, log_durable(w->log));
     (void)log_zero_ahead(w->log);
     if (crash_io_is_dead(w->disk)) {
         world_note(w, "died while zeroing");
@@ -221,8 +124,12 @@ bool world_commit(struct world *w) {
     return true;
 }
 
+bool world_has_room(struct world *w) {
+    return log_unsynced_bytes(w->log) <= UNSYNCED_MAX || world_commit(w);
+}
+
 void world_clean(struct world *w) {
-    if (log_unsynced_bytes(w->log) > UNSYNCED_MAX && !world_commit(w))
+    if (!world_has_room(w))
         return;
     if (w->control == CONTROL_SKIP_CLEAN_CARRY && log_can_clean(w->log) && world_commit(w) &&
         log_can_clean(w->log)) {
@@ -290,29 +197,14 @@ static void open_log(struct world *w) {
     engine_attach(w->engine, w->log);
 }
 
-static void verify(struct world *w) {
+void world_verify(struct world *w) {
     char text[256];
     if (!engine_verify(w->engine, text, sizeof text))
         world_fail(w, "verify: %s", text);
 }
 
-/* `scratch` is base and the first `frames` frames of op, as after a restart. */
-static bool is_prefix(struct world *w, struct op *op, unsigned frames, char *text,
-                      size_t text_bytes) {
-    static struct outcome unused;
-    char wrong[200];
-    model_copy(&w->scratch, &w->base);
-    if (op) {
-        op->limit = frames;
-        model_apply(&w->scratch, op, NULL, &unused, wrong, sizeof wrong);
-        op->limit = UINT32_MAX;
-    }
-    model_restart(&w->scratch);
-    return model_same(&w->scratch, w->engine, w->now, true, text, text_bytes);
-}
-
 /* What was appended just now is on disk, without any fault. */
-static void commit_safely(struct world *w) {
+void world_commit_safely(struct world *w) {
     crash_io_fail(w->disk, 0, 0, 0, 0);
     crash_io_capacity(w->disk, 0);
     w->capacity_until = 0;
@@ -322,50 +214,6 @@ static void commit_safely(struct world *w) {
     if (e != OK)
         world_fail(w, "writing a batch: %s", err_text(e));
     log_batch_done(w->log);
-}
-
-/* Time's doings are many frames in the engine's own order: the rest of them is done now, then all must be as after the whole. */
-static bool is_part_of_tick(struct world *w, struct op *op, char *text, size_t text_bytes) {
-    static struct outcome unused;
-    model_copy(&w->scratch, &w->base);
-    model_restart(&w->scratch);
-    op->full = log_stats(w->log).full;
-    op->is_rest = true;
-    op->rest_from = log_end(w->log);
-    (void)world_do(w, op, &unused);
-    commit_safely(w);
-    char wrong[200];
-    model_apply(&w->scratch, op, w->engine, &unused, wrong, sizeof wrong);
-    if (wrong[0]) {
-        snprintf(text, text_bytes, "%s", wrong);
-        return false;
-    }
-    return model_same(&w->scratch, w->engine, w->now, !w->blocked, text, text_bytes);
-}
-
-/* The operations whose end is on disk are there, and of the next one as much as is on disk. */
-static void find_survivors(struct world *w, uint64_t end) {
-    static struct outcome unused;
-    char wrong[200], text[256] = "", first[256] = "";
-    size_t n = 0;
-    for (; n < w->op_count && w->ops[n]->end <= end; n++)
-        model_apply(&w->base, w->ops[n], NULL, &unused, wrong, sizeof wrong);
-    struct op *next = n < w->op_count ? w->ops[n] : NULL;
-    world_note(w, "%zu of %zu operations survived, perhaps a part of the next: %s", n, w->op_count,
-               next ? world_op_name(next->kind) : "none");
-    if (next && w->control == CONTROL_REPLY_BEFORE_SYNC)
-        world_fail(w, "an acknowledged %s is lost", world_op_name(next->kind));
-    bool same = is_prefix(w, NULL, 0, first, sizeof first);
-    if (!same && next && next->kind == OP_TICK)
-        same = is_part_of_tick(w, next, text, sizeof text);
-    for (unsigned k = 1; !same && next && next->kind != OP_TICK && k < 2 * MODEL_BATCH; k++)
-        same = is_prefix(w, next, k, text, sizeof text);
-    if (!same)
-        world_fail(w, "after the restart: %s%s%s", first,
-                   text[0] ? "; or with a part of the next: " : "", text);
-    model_copy(&w->base, &w->scratch);
-    model_copy(&w->live, &w->scratch);
-    ops_forget(w, w->op_count);
 }
 
 void world_crash(struct world *w, bool power) {
@@ -396,16 +244,8 @@ void world_crash(struct world *w, bool power) {
         world_fail(w, "reading the log again gives another state");
     if (found.end >= end && again != sum)
         world_fail(w, "all survived, but the state is another");
-    verify(w);
+    world_verify(w);
     engine_attach(w->engine, w->log);
-    find_survivors(w, found.end);
-    world_tick(w);
-    verify(w);
-}
-
-void world_compare(struct world *w) {
-    char text[256];
-    if (!model_same(&w->live, w->engine, w->now, !w->blocked, text, sizeof text))
-        world_fail(w, "%s", text);
-    verify(w);
+    w->kind->survive(w, found.end);
+    world_verify(w);
 }

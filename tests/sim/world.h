@@ -1,5 +1,8 @@
 /* One simulated server: an engine and its log on a disk that fails, beside a model of what they should do.
  *
+ * There are two kinds of it, which share the disk, the log, committing and crashing (world.c): of queues (world_run.c) and of a broker with its
+ * exchanges (broker_world.c). What follows from `live` on is the first one's.
+ *
  * An operation is acknowledged when the batch it went with was synced. `base` is the model after all acknowledged operations, `ops` are
  * those since, `live` is the model after all. After a restart the engine must equal `base` and a prefix of the frames of `ops`: a frame
  * is there whole or not at all, and nothing behind a missing one is. */
@@ -59,7 +62,25 @@ struct report {
     char text[400]; /* what went wrong */
 };
 
+struct world;
+struct broker_world;
+
+struct world_kind {
+    const char *name;
+    void (*begin)(struct world *w); /* a new log was opened */
+    void (*release)(struct world *w);
+    /* What was done up to that position is on disk, and its replies went out. */
+    void (*certain)(struct world *w, uint64_t durable);
+    /* The next process has read a log that ends there: compares, and goes on. */
+    void (*survive)(struct world *w, uint64_t end);
+    void (*step)(struct world *w);
+    /* No more faults: everything is settled in bounded time. */
+    void (*settle_all)(struct world *w);
+};
+extern const struct world_kind world_of_queues;
+
 struct world {
+    const struct world_kind *kind;
     enum control control;
     bool trace, aborts; /* aborts: what goes wrong ends in abort(), for fuzzers */
     struct report *report;
@@ -76,13 +97,15 @@ struct world {
     uint64_t faults_told;
     uint64_t capacity_until; /* step at which a small disk grows again, 0 = it is not small */
 
+    struct broker_world *broker;
     struct model live, base, scratch;
     struct op **ops;
     size_t op_count, op_cap;
     uint32_t next_tag;
 };
 
-struct world *world_new(uint64_t seed, enum control control, bool trace, struct report *report);
+struct world *world_new(const struct world_kind *kind, uint64_t seed, enum control control,
+                        bool trace, struct report *report);
 void world_free(struct world *w);
 
 /* Says what went wrong and ends the process. */
@@ -115,11 +138,15 @@ void world_compare_reply(struct world *w, const struct op *op, const struct outc
 void world_compare_touched(struct world *w, const struct op *op, const struct outcome *got,
                            uint64_t audit_before);
 
+/* Without too much that waits for the disk. */
+bool world_has_room(struct world *w);
 /* Steps of a commit. False when the disk is full. May end the process and start the next one. */
 void world_take(struct world *w);
 bool world_write(struct world *w);
 void world_done(struct world *w);
 bool world_commit(struct world *w);
+/* All of it, without any fault. */
+void world_commit_safely(struct world *w);
 
 void world_tick(struct world *w);
 void world_clean(struct world *w);
@@ -127,6 +154,8 @@ void world_clean(struct world *w);
 /* The process ends, with or without the power; the next one starts, and is compared. */
 void world_crash(struct world *w, bool power);
 
+/* The engine recounts itself. */
+void world_verify(struct world *w);
 /* Compares everything now. */
 void world_compare(struct world *w);
 
