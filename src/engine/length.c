@@ -46,7 +46,7 @@ struct queue *state_over(struct engine_state *st) {
     return NULL;
 }
 
-/* The oldest ready message of the lowest priority. */
+/* The ready message of the lowest priority that is there for longest. */
 static uint32_t head_of(const struct engine_state *st, const struct queue *q) {
     for (unsigned priority = 0; priority <= PRIORITY_MAX; priority++) {
         uint32_t head = 0;
@@ -54,7 +54,7 @@ static uint32_t head_of(const struct engine_state *st, const struct queue *q) {
             uint32_t i = set_after(st, q, SET_READY, line, 0);
             if (!i || slot_line(slot_at(st, i)) != line)
                 continue;
-            if (!head || slot_at(st, i)->id < slot_at(st, head)->id)
+            if (!head || slot_arrival(st, slot_at(st, i)) < slot_arrival(st, slot_at(st, head)))
                 head = i;
         }
         if (head)

@@ -450,6 +450,26 @@ static void returns_that_are_too_many(void) {
     rig_end(&r);
 }
 
+/* What came through an exchange stands behind what is there, though its id is smaller. */
+static void too_long_loses_its_oldest(void) {
+    struct rig r;
+    begin(&r);
+    declare(&r, "first",
+            "{\"x-dead-letter-exchange\":\"\",\"x-dead-letter-routing-key\":\"work\"}");
+    declare(&r, "work", "{\"x-nixie-keep\":true}");
+    publish(&r, "", "first");
+    publish(&r, "", "work");
+    uint64_t came = hold(&r, "first"), old = hold(&r, "work");
+    const struct settle item = {.action = SETTLE_FAIL, .id = old, .error = s("it broke")};
+    enum err result;
+    CHECK(engine_settle(r.engine, r.now, s("work"), &item, 1, &result) == OK && result == OK);
+    settle_with(&r, "first", came, SETTLE_REJECT, NULL, NULL);
+    CHECK(came < old && ready(&r, "work") == 2);
+    policy(&r, "short", "^work$", 0, "{\"max-length\":1}");
+    CHECK(first_id(&r, "work", STATE_PENDING) == came && first_id(&r, "work", STATE_DEAD) == old);
+    rig_end(&r);
+}
+
 static void chains_are_bounded(void) {
     struct rig r;
     begin(&r);
@@ -493,6 +513,7 @@ int main(void) {
     RUN(http_and_settings);
     RUN(priorities);
     RUN(returns_that_are_too_many);
+    RUN(too_long_loses_its_oldest);
     RUN(chains_are_bounded);
     return check_done();
 }
