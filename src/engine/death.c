@@ -86,8 +86,10 @@ void arrival_plan(struct engine *e, int64_t now, const struct queue *q, struct r
     target_begin(t);
     t->message = *m;
     target_find(e, q, NULL, now, facts.reason, t);
-    if (t->count && t->bytes > room)
+    if (t->count && t->bytes > room) {
         t->count = 0;
+        t->is_unroutable = t->by_exchange;
+    }
     m->image.is_unroutable = t->is_unroutable;
     group_choose(e, now, q, &facts, (struct span){0}, t->count == 0, &ret->choice);
     m->image.letter.group = ret->choice.group;

@@ -85,8 +85,8 @@ struct record_message message_for(const struct engine *e, const struct queue *q,
     return r;
 }
 
-/* One item into the open frame; a known key appends nothing. `room`: for where it goes when there is
- * no room for it in its queue, whose policy says that it is dead then. */
+/* One item into the open frame; a known key appends nothing. `room`: for where it goes when its queue
+ * is full, whose policy says that it is dead then. */
 static struct enqueued enqueue_one(struct engine *e, int64_t now, struct queue *q,
                                    const struct message_new *m, size_t room) {
     struct record_message r = message_for(e, q, now, m, -1, (struct span){0});
@@ -107,25 +107,22 @@ static struct enqueued enqueue_one(struct engine *e, int64_t now, struct queue *
     return (struct enqueued){.id = r.id};
 }
 
-/* Room for each item to go on from a queue that is full: as many copies of the largest as the first
- * one would have. */
-static size_t arrival_room(struct engine *e, int64_t now, const struct queue *q,
-                           const struct message_new *items, size_t n) {
-    size_t most = 0;
+/* Room for all of them to go on from a queue that is full: where to, may differ from item to item. */
+static size_t arrivals_room(struct engine *e, int64_t now, const struct queue *q,
+                            const struct message_new *items, size_t n) {
     uint64_t bytes = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t one = log_record_bytes(STATE_RECORD_BYTES,
-                                      items[i].headers.n + items[i].key.n + items[i].payload.n);
-        most = one > most ? one : most;
+    for (size_t i = 0; i < n; i++)
         bytes += items[i].payload.n;
-    }
     if (queue_fits(q, n, bytes))
         return 0;
-    struct record_message first = message_for(e, q, now, &items[0], -1, (struct span){0});
-    struct arrival a;
-    arrival_plan(e, now, q, &first, SIZE_MAX, &a);
-    size_t room = a.target.count ? a.target.bytes + a.target.count * most : 0;
-    target_release(&a.target);
+    size_t room = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct record_message m = message_for(e, q, now, &items[i], -1, (struct span){0});
+        struct arrival a;
+        arrival_plan(e, now, q, &m, SIZE_MAX, &a);
+        room += a.target.count ? a.target.bytes : 0;
+        target_release(&a.target);
+    }
     return room;
 }
 
@@ -178,11 +175,11 @@ enum err engine_enqueue(struct engine *e, int64_t now, struct span queue,
     struct queue *q = queue_by_name(&e->st, queue);
     size_t room = 0;
     if (q && q->policy.overflow == OVERFLOW_DEAD) {
-        room = arrival_room(e, now, q, items, n);
+        room = arrivals_room(e, now, q, items, n);
         record_bytes += log_record_bytes(GROUP_ROOM, 0); /* those that die have one cause */
-        if (record_bytes + n * room > log_frame_bytes_max(e->log))
+        if (record_bytes + room > log_frame_bytes_max(e->log))
             room = 0; /* all or none of them are accepted: they stay */
-        record_bytes += n * room;
+        record_bytes += room;
         if (record_bytes > log_frame_bytes_max(e->log))
             return ERR_TOO_LARGE;
     }

@@ -470,6 +470,30 @@ static void too_long_loses_its_oldest(void) {
     rig_end(&r);
 }
 
+/* Of several that find a queue of HTTP's full, each goes its own way. */
+static void overflow_goes_its_own_way(void) {
+    struct rig r;
+    begin(&r);
+    bool created;
+    struct policy p = policy_default();
+    p.messages_max = 1;
+    p.overflow = OVERFLOW_DEAD;
+    const struct act act = {.actor = s("ann")};
+    CHECK(engine_queue_put(r.engine, r.now, s("work"), &p, NULL, &act, &created) == OK);
+    declare(&r, "dlq", NULL);
+    bind(&r, "amq.headers", "dlq", "", "{\"a\":1}");
+    policy(&r, "dlx", "^work$", 0, "{\"dead-letter-exchange\":\"amq.headers\"}");
+    struct message_new items[3] = {{.payload = s("1"), .delay_ms = -1, .ttl_ms = -1},
+                                   {.payload = s("2"), .delay_ms = -1, .ttl_ms = -1},
+                                   {.payload = s("3"), .delay_ms = -1, .ttl_ms = -1}};
+    items[2].headers = s("{\"a\":1}");
+    struct enqueued done[3];
+    CHECK(engine_enqueue(r.engine, r.now, s("work"), items, 3, done) == OK);
+    CHECK(ready(&r, "work") == 1 && ready(&r, "dlq") == 1 && dead(&r, "work") == 1);
+    CHECK(message(&r, "work", done[1].id).is_unroutable);
+    rig_end(&r);
+}
+
 static void chains_are_bounded(void) {
     struct rig r;
     begin(&r);
@@ -514,6 +538,7 @@ int main(void) {
     RUN(priorities);
     RUN(returns_that_are_too_many);
     RUN(too_long_loses_its_oldest);
+    RUN(overflow_goes_its_own_way);
     RUN(chains_are_bounded);
     return check_done();
 }
