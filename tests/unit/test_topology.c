@@ -421,11 +421,19 @@ static void transient(void) {
     CHECK(publish(&r, "", "t") == 1);
     const struct exchange_new x = {.name = s("tx"), .type = EXCHANGE_FANOUT};
     CHECK(engine_exchange_declare(r.engine, r.now, &x) == OK);
+    /* One that stays for as long as something is bound to it. */
+    const struct exchange_new auto_delete = {
+        .name = s("auto"), .type = EXCHANGE_FANOUT, .durable = true, .auto_delete = true};
+    CHECK(engine_exchange_declare(r.engine, r.now, &auto_delete) == OK);
+    struct binding_new b = binding("auto", "tx", "", NULL);
+    b.to_exchange = true;
+    CHECK(engine_bind(r.engine, r.now, &b) == OK);
     restart(&r);
     struct queue_view q;
     struct exchange_view v;
     CHECK(engine_queue(r.engine, s("t"), &q) == ERR_NO_QUEUE);
     CHECK(engine_exchange(r.engine, s("tx"), &v) == ERR_NO_EXCHANGE);
+    CHECK(engine_exchange(r.engine, s("auto"), &v) == ERR_NO_EXCHANGE);
     engine_tick(r.engine, r.now);
     CHECK(engine_stats(r.engine).deleted.discarded == 1);
     rig_end(&r);
