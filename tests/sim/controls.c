@@ -193,8 +193,7 @@ void world_spoil_pages(struct world *w, bool begins) {
 
 /* -- instead of a verb --------------------------------------------------------------------------- */
 
-/* What was appended is on disk, and what follows may not get there. */
-static void write_now(struct world *w) {
+void world_write_now(struct world *w) {
     crash_io_fail(w->disk, 0, 0, 0, 0);
     if (w->batch_out || !log_batch_take(w->log))
         return;
@@ -227,7 +226,7 @@ bool world_replay_spoilt(struct world *w, const struct op *op) {
     emit_state(e, &r);
     if (w->control == CONTROL_AUDIT_LOST)
         return true;
-    write_now(w);
+    world_write_now(w);
     log_frame_begin(e->log, audit_bytes(&entry));
     append_audit(e, &entry);
     log_frame_end(e->log);

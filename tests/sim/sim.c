@@ -1,15 +1,19 @@
 /* The simulator: seeded operations against engine and log on a disk that loses power, checked against a model.
  *
- * usage: sim [--seed N] [--seeds COUNT] [--steps N] [--trace] [--reduce] [--control NAME]
+ * usage: sim [--world NAME] [--seed N] [--seeds COUNT] [--steps N] [--trace] [--reduce] [--control NAME]
  *            [--fixed] [--fresh-seconds S] [--until-failure]
  *
+ * There are two worlds, each with its model: `queues` (what HTTP does: retries, letters, groups, jobs, guards) and `brokers` (what AMQP adds:
+ * exchanges, bindings, policies by pattern, lengths, dead-lettering through exchanges). Without --world each seed is run in both, and fresh
+ * ones in one after the other.
+ *
  * Each seed runs in a process of its own, so that a failed assert is one seed's failure. A failure prints the seed, the step and the last
- * operations; put its seed into tests/sim/seeds.txt, whose seeds --fixed runs for ever. --reduce then leaves out steps as long as it still
+ * operations; put its seed and world into tests/sim/seeds.txt, whose seeds --fixed runs for ever. --reduce then leaves out steps as long as it still
  * fails in the same way. --fixed also runs the negative controls: harnesses broken on purpose, each of which must be found out. The last line is
  * `N passed, N failed`, one for each seed or control. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "sim/world.h"
+#include "sim/broker_world.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -62,14 +66,40 @@ static const char *const control_names[CONTROL_COUNT] = {
     [CONTROL_OVERFLOW_FORGOTTEN] = "overflow-forgotten",
     [CONTROL_OVERFLOW_REJECTS] = "overflow-rejects",
     [CONTROL_RULES_FORGOTTEN] = "rules-forgotten",
+    [CONTROL_SETTINGS_UNMERGED] = "settings-unmerged",
+    [CONTROL_TTL_FORGOTTEN] = "ttl-forgotten",
+    [CONTROL_RETURNS_UNBOUND] = "returns-unbound",
+    [CONTROL_DLX_FORGOTTEN] = "dlx-forgotten",
+    [CONTROL_DLRK_FORGOTTEN] = "dlrk-forgotten",
+    [CONTROL_LENGTH_FORGOTTEN] = "length-forgotten",
+    [CONTROL_REFUSED_KEPT] = "refused-kept",
+    [CONTROL_PRIORITY_FORGOTTEN] = "priority-forgotten",
+    [CONTROL_KEEP_FORGOTTEN] = "keep-forgotten",
+    [CONTROL_TRANSIENT_KEPT] = "transient-kept",
+    [CONTROL_HELD_KEPT] = "held-kept",
+    [CONTROL_ORPHAN_KEPT] = "orphan-kept",
+    [CONTROL_ALTERNATE_FORGOTTEN] = "alternate-forgotten",
+    [CONTROL_QUEUE_MISSED] = "queue-missed",
+    [CONTROL_COPY_MISSING] = "copy-missing",
+    [CONTROL_COPIES_APART] = "copies-apart",
+    [CONTROL_TAIL_DROPPED] = "tail-dropped",
+    [CONTROL_CIRCLE_DROPS] = "circle-drops",
+    [CONTROL_DEATH_UNTOLD] = "death-untold",
+    [CONTROL_ARRIVAL_FORGOTTEN] = "arrival-forgotten",
+    [CONTROL_UNROUTABLE_UNMARKED] = "unroutable-unmarked",
+    [CONTROL_BINDING_FORGOTTEN] = "binding-forgotten",
 };
 
 struct options {
+    const struct world_kind *kind; /* NULL: each */
     uint64_t seed, seeds, steps;
     enum control control;
     bool trace, reduce, fixed, until_failure, has_seed;
     int64_t fresh_ms;
 };
+
+static const struct world_kind *const worlds[] = {&world_of_queues, &world_of_brokers};
+#define WORLDS (sizeof worlds / sizeof worlds[0])
 
 static struct report *report; /* shared with the process of a seed */
 static struct report totals;
@@ -79,7 +109,7 @@ static bool *left_out; /* steps that --reduce removed; shared, too */
 /* -- one seed ------------------------------------------------------------------------------------------ */
 
 static void run_seed(const struct options *o, uint64_t seed, uint64_t steps) {
-    struct world *w = world_new(&world_of_queues, seed, o->control, o->trace, report);
+    struct world *w = world_new(o->kind, seed, o->control, o->trace, report);
     for (uint64_t step = 1; step <= steps; step++) {
         report->step = step;
         if (left_out && left_out[step])
@@ -133,14 +163,14 @@ static void add_up(void) {
     totals.cleaned += report->cleaned;
 }
 
-static void print_failure(uint64_t seed) {
-    printf("FAILED: seed %llu, step %llu: %s\n", (unsigned long long)seed,
+static void print_failure(const struct options *o, uint64_t seed) {
+    printf("FAILED: %s, seed %llu, step %llu: %s\n", o->kind->name, (unsigned long long)seed,
            (unsigned long long)report->step, report->text);
     uint64_t n = report->ring_count;
     for (uint64_t i = n < SIM_RING ? 0 : n - SIM_RING; i < n; i++)
         printf("  %s\n", report->ring[i % SIM_RING]);
-    printf("again: sim --seed %llu --steps %llu --trace\n", (unsigned long long)seed,
-           (unsigned long long)report->step);
+    printf("again: sim --world %s --seed %llu --steps %llu --trace\n", o->kind->name,
+           (unsigned long long)seed, (unsigned long long)report->step);
 }
 
 /* -- reducing: leaves out as many steps as it can ------------------------------------------------------------ */
@@ -197,16 +227,29 @@ static void reduce(const struct options *o, uint64_t seed) {
 
 /* -- many seeds ------------------------------------------------------------------------------------------------ */
 
-static bool one_seed(const struct options *o, uint64_t seed) {
-    bool ok = try_seed(o, seed, o->steps);
+static bool one_seed(const struct options *o, const struct world_kind *kind, uint64_t seed) {
+    struct options one = *o;
+    one.kind = kind;
+    bool ok = try_seed(&one, seed, o->steps);
     add_up();
     ok ? passed++ : failed++;
     if (!ok) {
-        print_failure(seed);
+        print_failure(&one, seed);
         if (o->reduce)
-            reduce(o, seed);
+            reduce(&one, seed);
     }
     return ok;
+}
+
+static const struct world_kind *world_parse(const char *text) {
+    for (size_t i = 0; i < WORLDS; i++)
+        if (strcmp(text, worlds[i]->name) == 0)
+            return worlds[i];
+    return NULL;
+}
+
+static bool is_asked_for(const struct options *o, const struct world_kind *kind) {
+    return !o->kind || o->kind == kind;
 }
 
 static void fixed_seeds(const struct options *o) {
@@ -216,17 +259,27 @@ static void fixed_seeds(const struct options *o) {
         failed++;
         return;
     }
-    char line[256];
-    uint64_t seeds[SEEDS_MAX];
+    char line[256], name[32];
+    struct {
+        uint64_t seed;
+        const struct world_kind *kind;
+    } seeds[SEEDS_MAX];
     size_t n = 0;
     while (n < SEEDS_MAX && fgets(line, sizeof line, f)) {
-        char *end;
-        seeds[n] = strtoull(line, &end, 10);
-        n += end != line;
+        unsigned long long seed;
+        const struct world_kind *kind = NULL;
+        if (sscanf(line, "%31s %llu", name, &seed) == 2 && (kind = world_parse(name))) {
+            seeds[n].seed = seed;
+            seeds[n++].kind = kind;
+        } else if (line[0] != '#' && line[0] != '\n') {
+            printf("FAILED: %s: not a world and a seed: %s", SIM_SEEDS, line);
+            failed++;
+        }
     }
     fclose(f); /* before there are processes that share it */
     for (size_t i = 0; i < n; i++)
-        (void)one_seed(o, seeds[i]);
+        if (is_asked_for(o, seeds[i].kind))
+            (void)one_seed(o, seeds[i].kind, seeds[i].seed);
 }
 
 /* Each must be found out within a few seeds. */
@@ -234,6 +287,9 @@ static void controls(const struct options *o) {
     for (int c = CONTROL_NONE + 1; c < CONTROL_COUNT; c++) {
         struct options broken = *o;
         broken.control = (enum control)c;
+        broken.kind = c >= CONTROL_BROKERS ? &world_of_brokers : &world_of_queues;
+        if (!is_asked_for(o, broken.kind))
+            continue;
         uint64_t seed = 1;
         while (seed <= CONTROL_SEEDS_MAX && try_seed(&broken, seed, CONTROL_STEPS))
             seed++;
@@ -256,20 +312,36 @@ static uint64_t fresh_seed(void) {
     return seed >> 24; /* short enough to be typed */
 }
 
+/* In each world as long as in the other. */
 static void fresh_seeds(const struct options *o) {
-    int64_t until = clock_monotonic_us() + o->fresh_ms * 1000;
-    while (o->fresh_ms == 0 || clock_monotonic_us() < until)
-        if (!one_seed(o, fresh_seed()) && o->until_failure)
+    int64_t begin = clock_monotonic_us(), now = begin, spent[WORLDS] = {0};
+    while (o->fresh_ms == 0 || now < begin + o->fresh_ms * 1000) {
+        size_t i = spent[1] < spent[0];
+        if (o->kind)
+            i = o->kind == worlds[1];
+        bool ok = one_seed(o, worlds[i], fresh_seed());
+        if (!ok && o->until_failure)
             break;
+        spent[i] += clock_monotonic_us() - now;
+        now = clock_monotonic_us();
+    }
+}
+
+/* A row of them from the given one. */
+static void given_seeds(const struct options *o) {
+    uint64_t first = o->has_seed ? o->seed : fresh_seed();
+    for (uint64_t seed = first; seed < first + o->seeds; seed++)
+        for (size_t i = 0; i < WORLDS; i++)
+            if (is_asked_for(o, worlds[i]) && !one_seed(o, worlds[i], seed) && o->until_failure)
+                return;
 }
 
 /* -- options ----------------------------------------------------------------------------------------------------- */
 
 static int usage(void) {
-    fprintf(
-        stderr,
-        "usage: sim [--seed N] [--seeds COUNT] [--steps N] [--trace] [--reduce] [--control NAME]\n"
-        "           [--fixed] [--fresh-seconds S] [--until-failure]\n");
+    fprintf(stderr, "usage: sim [--world NAME] [--seed N] [--seeds COUNT] [--steps N] [--trace] "
+                    "[--reduce] [--control NAME]\n"
+                    "           [--fixed] [--fresh-seconds S] [--until-failure]\n");
     return 64;
 }
 
@@ -290,11 +362,17 @@ static bool control_parse(const char *text, enum control *ret) {
 
 static bool options_parse(int argc, char **argv, struct options *o) {
     static const struct option known[] = {
-        {"seed", required_argument, NULL, 's'},    {"seeds", required_argument, NULL, 'c'},
-        {"steps", required_argument, NULL, 'n'},   {"trace", no_argument, NULL, 't'},
-        {"reduce", no_argument, NULL, 'r'},        {"control", required_argument, NULL, 'b'},
-        {"fixed", no_argument, NULL, 'f'},         {"fresh-seconds", required_argument, NULL, 'F'},
-        {"until-failure", no_argument, NULL, 'u'}, {NULL, 0, NULL, 0},
+        {"seed", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'c'},
+        {"steps", required_argument, NULL, 'n'},
+        {"trace", no_argument, NULL, 't'},
+        {"reduce", no_argument, NULL, 'r'},
+        {"control", required_argument, NULL, 'b'},
+        {"fixed", no_argument, NULL, 'f'},
+        {"fresh-seconds", required_argument, NULL, 'F'},
+        {"until-failure", no_argument, NULL, 'u'},
+        {"world", required_argument, NULL, 'w'},
+        {NULL, 0, NULL, 0},
     };
     uint64_t seconds = 0;
     bool ok = true;
@@ -308,6 +386,8 @@ static bool options_parse(int argc, char **argv, struct options *o) {
             ok = ok && number_parse(optarg, &o->steps);
         else if (c == 'b')
             ok = ok && control_parse(optarg, &o->control);
+        else if (c == 'w')
+            ok = ok && (o->kind = world_parse(optarg));
         else if (c == 'F')
             ok = ok && number_parse(optarg, &seconds) && seconds > 0 && seconds < 1000000;
         o->trace = o->trace || c == 't';
@@ -335,9 +415,7 @@ int main(int argc, char **argv) {
     if (o.fresh_ms > 0 || o.until_failure)
         fresh_seeds(&o);
     if (o.has_seed || (!o.fixed && o.fresh_ms == 0 && !o.until_failure))
-        for (uint64_t i = 0, seed = o.has_seed ? o.seed : fresh_seed(); i < o.seeds; i++)
-            if (!one_seed(&o, seed + i) && o.until_failure)
-                break;
+        given_seeds(&o);
     double seconds = (double)(clock_monotonic_us() - begin) / 1e6;
     printf("steps %llu (%.0f a second), operations %llu, power losses %llu, kills %llu, restarts "
            "%llu, "

@@ -3,7 +3,18 @@
 
 #include "sim/world.h"
 
+/* -- steps_disk.c ---------------------------------------------------------------------------------------- */
+
 uint64_t dice(struct world *w, uint64_t n); /* 0..n-1 */
+void step_commit(struct world *w);
+void step_clean(struct world *w);
+void step_crash(struct world *w);
+void step_fault(struct world *w);
+void room_again(struct world *w);
+void room_in_time(struct world *w); /* when it was small for long enough */
+
+/* -- steps.c --------------------------------------------------------------------------------------------- */
+
 int any_queue(struct world *w);
 /* A message of the queue in that state; with luck: any other, or none at all. */
 uint64_t any_message(struct world *w, int queue, enum state state);

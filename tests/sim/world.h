@@ -50,6 +50,30 @@ enum control {
     CONTROL_OVERFLOW_FORGOTTEN, /* queues hold any number */
     CONTROL_OVERFLOW_REJECTS,   /* what should have been accepted, and dead */
     CONTROL_RULES_FORGOTTEN,    /* failures are not classified */
+    /* broker_controls.c: */
+    CONTROL_BROKERS,
+    CONTROL_SETTINGS_UNMERGED = CONTROL_BROKERS, /* policies by pattern do not hold */
+    CONTROL_TTL_FORGOTTEN,                       /* messages expire by no queue */
+    CONTROL_RETURNS_UNBOUND,                     /* any number of returns */
+    CONTROL_DLX_FORGOTTEN,                       /* dead letters stay, or are discarded */
+    CONTROL_DLRK_FORGOTTEN,                      /* they keep their keys */
+    CONTROL_LENGTH_FORGOTTEN,                    /* queues have any length */
+    CONTROL_REFUSED_KEPT,                        /* what should have been refused is there */
+    CONTROL_PRIORITY_FORGOTTEN,                  /* queues have no priorities */
+    CONTROL_KEEP_FORGOTTEN,                      /* what should have been kept is discarded */
+    CONTROL_TRANSIENT_KEPT,                      /* queues that do not outlive a restart */
+    CONTROL_HELD_KEPT,                           /* what connections held is not given back */
+    CONTROL_ORPHAN_KEPT,                         /* exchanges do not delete themselves */
+    CONTROL_ALTERNATE_FORGOTTEN,                 /* exchanges have no alternate ones */
+    CONTROL_QUEUE_MISSED,                        /* a queue does not get what it should */
+    CONTROL_COPY_MISSING,                        /* a dead letter does not go to all */
+    CONTROL_COPIES_APART,                        /* its copies are in another frame */
+    CONTROL_TAIL_DROPPED,                        /* another than the head is dropped */
+    CONTROL_CIRCLE_DROPS,                        /* what leads nowhere is dropped */
+    CONTROL_DEATH_UNTOLD,                        /* its envelope says nothing of it */
+    CONTROL_ARRIVAL_FORGOTTEN,                   /* dead letters overtake */
+    CONTROL_UNROUTABLE_UNMARKED,                 /* a letter that leads nowhere is not marked */
+    CONTROL_BINDING_FORGOTTEN,                   /* it was made, and is not there */
     CONTROL_COUNT
 };
 
@@ -121,6 +145,8 @@ void world_spoil_guards(struct world *w, const struct op *op, bool begins); /* f
 void spoil_order(struct world *w);
 void spoil_breaker(struct world *w);
 void world_spoil_pages(struct world *w, bool begins);
+/* What was appended is on disk, and what follows may not get there. */
+void world_write_now(struct world *w);
 bool world_replay_spoilt(struct world *w, const struct op *op);
 
 /* An operation to fill in; world_run does it, compares, and keeps it. */
