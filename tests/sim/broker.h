@@ -41,6 +41,7 @@ enum broker_op_kind {
     BROKER_SETTLE,
     BROKER_REPLAY,
     BROKER_DISCARD,
+    BROKER_EDIT,
     BROKER_TICK,
     BROKER_BEGIN,
     BROKER_OPS
@@ -114,7 +115,7 @@ struct broker_op {
     int64_t now;
     struct place name, to;
     struct broker_exchange exchange;
-    bool to_exchange, if_unused, discard, force, clear_deaths;
+    bool to_exchange, if_unused, discard, force, clear_deaths, has_payload, has_headers;
     uint8_t arguments, headers, priority;
     struct broker_declare declare;
     struct broker_policy policy;
@@ -187,7 +188,8 @@ struct broker_message {
     struct place origin;
     struct broker_trail trail;
     struct broker_envelope envelope;
-    uint64_t changed; /* the operation that did it last */
+    uint64_t parent, edited_to; /* ids; 0 = none */
+    uint64_t changed;           /* the operation that did it last */
 };
 
 struct broker_queue {

@@ -395,6 +395,8 @@ static void same_message(struct sight *s, struct broker *b, struct engine *e,
     number(s, "deliveries", v.deliveries, x->deliveries);
     number(s, "deliveries_before", v.deliveries_before, x->deliveries_before);
     number(s, "redrive_count", v.redrive_count, x->redrive_count);
+    number(s, "parent", (int64_t)v.parent_id, (int64_t)x->parent);
+    number(s, "edited_to", (int64_t)v.edited_to, (int64_t)x->edited_to);
     same_times(s, &v, x);
     same_text(s, "origin", v.origin, x->has_origin ? place_name(x->origin) : (struct span){0});
     number(s, "the payload", span_equal(v.payload, model_bytes(0, x->tag, x->bytes)), true);

@@ -245,7 +245,8 @@ static void append_copies_apart(struct world *w, const struct broker_op *op) {
 
 static bool is_work(enum broker_op_kind kind) {
     return kind == BROKER_PUBLISH || kind == BROKER_ENQUEUE || kind == BROKER_CLAIM ||
-           kind == BROKER_SETTLE || kind == BROKER_REPLAY || kind == BROKER_TICK;
+           kind == BROKER_SETTLE || kind == BROKER_REPLAY || kind == BROKER_EDIT ||
+           kind == BROKER_TICK;
 }
 
 static bool acts(enum control control, enum broker_op_kind kind) {

@@ -186,6 +186,16 @@ static enum err do_discard(struct world *w, struct broker_op *op, struct broker_
                           &nobody);
 }
 
+static enum err do_edit(struct world *w, struct broker_op *op, struct broker_reply *got) {
+    const struct edit edit = {.has_payload = op->has_payload,
+                              .has_headers = op->has_headers,
+                              .payload = model_bytes(0, op->tag, op->bytes),
+                              .headers = table_text(op->headers),
+                              .force = op->force};
+    return engine_edit(w->engine, op->now, place_name(op->name), op->id, &edit, &nobody,
+                       &got->ids[0]);
+}
+
 static enum err do_tick(struct world *w, struct broker_op *op, struct broker_reply *got) {
     (void)got;
     int64_t next = op->now;
@@ -227,6 +237,7 @@ static const struct {
     [BROKER_SETTLE] = {"settle", do_settle},
     [BROKER_REPLAY] = {"replay", do_replay},
     [BROKER_DISCARD] = {"discard", do_discard},
+    [BROKER_EDIT] = {"edit", do_edit},
     [BROKER_TICK] = {"tick", do_tick},
     [BROKER_BEGIN] = {"begin", do_begin},
 };

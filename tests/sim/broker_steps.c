@@ -93,7 +93,9 @@ static void fill_binding(struct world *w, struct broker_op *op) {
     op->to =
         op->to_exchange ? any_exchange_name(w, op->name.vhost) : any_queue_name(w, op->name.vhost);
     op->keys[0] = any_text(w);
-    op->arguments = (uint8_t)(dice(w, 2) ? 0 : dice(w, TABLES));
+    const struct broker_exchange *x = broker_exchange_at(&w->broker->live, op->name);
+    bool is_by_headers = x && x->type == EXCHANGE_HEADERS;
+    op->arguments = (uint8_t)(dice(w, 3) == 0 || is_by_headers ? dice(w, TABLES) : 0);
     if (op->name.text == 0) /* AMQP says no */
         op->name.text = TEXT_AMQ + 1;
     if (op->to_exchange && op->to.text == 0)
@@ -133,7 +135,7 @@ static void any_dead_letters(struct world *w, struct settings *s) {
         return;
     s->dlx = n < 5 ? 0 : any_exchange_name(w, 0).text;
     if (s->dlx == TEXT_AMQ + 1 && dice(w, 3))
-        s->dlx = TEXT_AMQ;
+        s->dlx = TEXT_AMQ + 3 + (int)dice(w, 2); /* by headers, those of deaths among them */
     if (dice(w, 3))
         s->dlrk = any_queue_name(w, 0).text;
 }
@@ -281,7 +283,7 @@ static void step_publish(struct world *w) {
     op->priority = (uint8_t)(dice(w, 2) ? 0 : dice(w, 12));
     op->expiration_ms = dice(w, 4) ? -1 : (int64_t)dice(w, 4) * 700;
     op->tag = w->next_tag++;
-    op->bytes = any_bytes(w);
+    op->bytes = dice(w, 30) ? any_bytes(w) : (uint32_t)dice(w, 8000);
     broker_run(w, op);
 }
 
@@ -350,12 +352,59 @@ static void step_settle(struct world *w) {
 }
 
 static void step_letter(struct world *w) {
-    enum broker_op_kind kind = dice(w, 3) ? BROKER_REPLAY : BROKER_DISCARD;
+    static const enum broker_op_kind kinds[] = {BROKER_REPLAY, BROKER_REPLAY, BROKER_DISCARD,
+                                                BROKER_EDIT};
+    enum broker_op_kind kind = kinds[dice(w, 4)];
     struct broker_op *op = broker_op(w, kind, some_queue(w));
     op->id = some_message(w, broker_queue_at(&w->broker->live, op->name), STATE_DEAD);
     op->force = dice(w, 3) != 0;
     op->clear_deaths = luck(w, 3);
+    op->has_payload = luck(w, 2);
+    op->has_headers = luck(w, 2);
+    op->headers = (uint8_t)dice(w, TABLE_HEADERS);
+    op->tag = w->next_tag++;
+    op->bytes = any_bytes(w);
     broker_run(w, op);
+}
+
+/* Whoever died most goes on and on, so that there are some with many deaths. */
+static void step_wander(struct world *w) {
+    struct broker *b = &w->broker->live;
+    const struct broker_message *x = NULL;
+    for (size_t i = 0; i < b->message_count; i++)
+        if (!x || b->messages[i].envelope.death_count > x->envelope.death_count)
+            x = &b->messages[i];
+    if (!x)
+        return;
+    struct place name = broker_queue_of(b, x->queue)->name;
+    struct broker_op *op = broker_op(w,
+                                     x->state == STATE_DEAD         ? BROKER_REPLAY
+                                     : x->state == STATE_PROCESSING ? BROKER_SETTLE
+                                                                    : BROKER_CLAIM,
+                                     name);
+    op->id = x->state == STATE_DEAD ? x->id : 0;
+    op->force = true;
+    op->claim =
+        (struct claim){.count = BROKER_BATCH, .lease_ms = CLAIM_HELD, .bytes_max = SIZE_MAX};
+    if (op->kind == BROKER_SETTLE) {
+        op->n = 1;
+        op->items[0] = (struct broker_item){
+            .id = x->id, .delay_ms = -1, .action = dice(w, 3) ? SETTLE_REJECT : SETTLE_RETURN};
+    }
+    broker_run(w, op);
+}
+
+/* Queues that name nothing send to another one. */
+static void step_turn(struct world *w) {
+    struct broker_op *op = broker_op(w, BROKER_POLICY, (struct place){0});
+    struct settings s = settings_none();
+    struct place to = any_queue_name(w, 0);
+    s.dlx = 0;
+    s.dlrk = to.text;
+    s.limit = (int64_t)dice(w, 3);
+    op->policy = (struct broker_policy){.pattern = 2, .priority = 3, .settings = s};
+    broker_run(w, op);
+    declare(w, to);
 }
 
 /* -- time ------------------------------------------------------------------------------------------------- */
@@ -387,9 +436,9 @@ static const struct {
     {step_vhost, 2},   {step_exchange, 20}, {step_exchange_delete, 6}, {step_bind, 40},
     {step_unbind, 25}, {step_declare, 45},  {step_queue_native, 15},   {step_queue_gone, 12},
     {step_purge, 4},   {step_policy, 14},   {step_policy_gone, 14},    {step_publish, 330},
-    {step_send, 50},   {step_take, 170},    {step_settle, 220},        {step_letter, 30},
-    {step_time, 110},  {step_commit, 140},  {step_clean, 70},          {step_crash, 5},
-    {step_fault, 3},   {broker_compare, 8},
+    {step_send, 50},   {step_take, 170},    {step_settle, 220},        {step_letter, 35},
+    {step_wander, 90}, {step_turn, 8},      {step_time, 110},          {step_commit, 140},
+    {step_clean, 70},  {step_crash, 5},     {step_fault, 3},           {broker_compare, 8},
 };
 
 void broker_step(struct world *w) {

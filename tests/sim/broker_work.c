@@ -317,14 +317,24 @@ static enum err find_letter(struct broker_run *r, struct broker_queue **ret_queu
     return (*ret)->state == STATE_DEAD ? OK : ERR_WRONG_STATE;
 }
 
+static enum err may_go_again(const struct broker_run *r, const struct broker_queue *q,
+                             const struct broker_message *x) {
+    if (r->op->force)
+        return OK;
+    return x->edited_to                                         ? ERR_EDITED
+           : x->redrive_count >= q->native.policy.redrive_limit ? ERR_REDRIVE_LIMIT
+                                                                : OK;
+}
+
 static enum err replay(struct broker_run *r) {
     struct broker_queue *q;
     struct broker_message *x;
     enum err e = find_letter(r, &q, &x);
     if (e != OK)
         return e;
-    if (!r->op->force && x->redrive_count >= q->native.policy.redrive_limit)
-        return ERR_REDRIVE_LIMIT;
+    e = may_go_again(r, q, x);
+    if (e != OK)
+        return e;
     if (r->op->error == ERR_DISK_FULL)
         return ERR_DISK_FULL;
     if (!broker_frame(r))
@@ -341,6 +351,53 @@ static enum err replay(struct broker_run *r) {
     broker_touch(r, x);
     broker_relieve(r);
     return OK;
+}
+
+/* A changed copy, in its queue; the letter stays dead. */
+static void put_edited(struct broker_run *r, struct broker_queue *q, uint64_t id) {
+    const struct broker_op *op = r->op;
+    struct broker_message *copy = broker_put(r, q), *x = broker_find(r->b, id);
+    uint64_t new_id = copy->id;
+    x->edited_to = new_id;
+    broker_touch(r, x);
+    *copy = *x;
+    copy->id = copy->arrival = new_id;
+    copy->parent = id;
+    copy->edited_to = 0;
+    copy->state = STATE_PENDING;
+    copy->retry_count = 0;
+    copy->deliveries = copy->deliveries_before = 0;
+    copy->redrive_count++;
+    copy->created_at = op->now;
+    copy->expires_at = copy->ttl_ms ? op->now + copy->ttl_ms : 0;
+    copy->has_origin = false;
+    copy->trail.n = 0;
+    if (op->has_payload) {
+        copy->tag = op->tag;
+        copy->bytes = op->bytes;
+    }
+    if (op->has_headers) { /* its properties told the old ones */
+        copy->headers = op->headers;
+        copy->envelope.priority = 0;
+    }
+    r->ret->ids[0] = new_id;
+}
+
+static enum err edit(struct broker_run *r) {
+    struct broker_queue *q;
+    struct broker_message *x;
+    enum err e = find_letter(r, &q, &x);
+    if (e == OK)
+        e = may_go_again(r, q, x);
+    if (e == OK && !fits(r->b, q, 1))
+        e = ERR_QUEUE_FULL;
+    if (e == OK && r->op->error == ERR_DISK_FULL)
+        e = ERR_DISK_FULL;
+    if (e == OK && broker_frame(r)) {
+        put_edited(r, q, x->id);
+        broker_relieve(r);
+    }
+    return e;
 }
 
 static enum err discard(struct broker_run *r) {
@@ -380,7 +437,7 @@ void broker_work(struct broker_run *r) {
     static enum err (*const verbs[BROKER_OPS])(struct broker_run * r) = {
         [BROKER_PURGE] = purge,     [BROKER_PUBLISH] = publish, [BROKER_ENQUEUE] = enqueue,
         [BROKER_CLAIM] = claim,     [BROKER_SETTLE] = settle,   [BROKER_REPLAY] = replay,
-        [BROKER_DISCARD] = discard,
+        [BROKER_DISCARD] = discard, [BROKER_EDIT] = edit,
     };
     r->ret->error = verbs[r->op->kind](r);
 }
