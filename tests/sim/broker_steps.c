@@ -389,7 +389,7 @@ static void step_wander(struct world *w) {
     if (op->kind == BROKER_SETTLE) {
         op->n = 1;
         op->items[0] = (struct broker_item){
-            .id = x->id, .delay_ms = -1, .action = dice(w, 3) ? SETTLE_REJECT : SETTLE_RETURN};
+            .id = x->id, .delay_ms = -1, .action = dice(w, 2) ? SETTLE_REJECT : SETTLE_RETURN};
     }
     broker_run(w, op);
 }
@@ -437,7 +437,7 @@ static const struct {
     {step_unbind, 25}, {step_declare, 45},  {step_queue_native, 15},   {step_queue_gone, 12},
     {step_purge, 4},   {step_policy, 14},   {step_policy_gone, 14},    {step_publish, 330},
     {step_send, 50},   {step_take, 170},    {step_settle, 220},        {step_letter, 35},
-    {step_wander, 90}, {step_turn, 8},      {step_time, 110},          {step_commit, 140},
+    {step_wander, 140}, {step_turn, 24},      {step_time, 110},          {step_commit, 140},
     {step_clean, 70},  {step_crash, 5},     {step_fault, 3},           {broker_compare, 8},
 };
 
