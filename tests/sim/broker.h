@@ -42,6 +42,7 @@ enum broker_op_kind {
     BROKER_REPLAY,
     BROKER_DISCARD,
     BROKER_EDIT,
+    BROKER_JOB,
     BROKER_TICK,
     BROKER_BEGIN,
     BROKER_OPS
@@ -53,15 +54,17 @@ enum doing_kind {
     DOING_EXPIRES, /* a time to live */
     DOING_LENGTH,  /* the head of a queue that is too long dies */
     DOING_LEASE,   /* a lease ends: it fails */
+    DOING_SENT,    /* a letter, by its job */
     DOING_EXCHANGE_GONE,
     DOING_WAIT_ENDS, /* looked for with a full disk only */
 };
 struct doing {
     enum doing_kind kind;
     uint64_t id;
-    bool is_death; /* else it goes on waiting */
-    bool went;     /* dead, and on to other queues */
-    bool is_taken; /* the model did it, too */
+    unsigned frame; /* of the operation */
+    bool is_death;  /* else it goes on waiting */
+    bool went;      /* dead, and on to other queues */
+    bool is_taken;  /* the model did it, too */
 };
 
 struct broker_item {
@@ -115,7 +118,7 @@ struct broker_op {
     int64_t now;
     struct place name, to;
     struct broker_exchange exchange;
-    bool to_exchange, if_unused, discard, force, clear_deaths, has_payload, has_headers;
+    bool to_exchange, has_to, if_unused, discard, force, clear_deaths, has_payload, has_headers;
     uint8_t arguments, headers, priority;
     struct broker_declare declare;
     struct broker_policy policy;
@@ -179,7 +182,9 @@ struct broker_message {
     enum state state;
     enum reason reason;
     bool is_unroutable, is_retry, is_alone, in_company;
-    bool waiting; /* pending: not ready before a tick says so */
+    bool waiting;        /* pending: not ready before a tick says so */
+    bool behind;         /* a job sent it: all others go first */
+    uint64_t remains_in; /* the job that is to send it, 0 = none */
     uint8_t retry_count, max_retries, priority, headers;
     uint32_t deliveries, deliveries_before, redrive_count;
     int64_t created_at, updated_at, next_at, expires_at, ttl_ms, died_at;
@@ -204,6 +209,14 @@ struct broker_queue {
     uint64_t deaths_by[REASON_COUNT];
 };
 
+/* A redrive. */
+struct broker_job {
+    uint64_t number;
+    bool has_to, clear_deaths;
+    uint64_t to; /* a queue's number */
+};
+#define BROKER_JOBS 64 /* remembered, the newest */
+
 struct broker {
     uint64_t next_id, next_queue, next_exchange;
     uint64_t operations;
@@ -213,6 +226,8 @@ struct broker {
     struct broker_exchange exchanges[BROKER_EXCHANGES];
     struct broker_binding bindings[BROKER_BINDINGS];
     struct broker_policy policies[BROKER_POLICIES];
+    uint64_t job_count; /* since ever */
+    struct broker_job jobs[BROKER_JOBS];
     struct broker_message *messages; /* in no order */
 };
 

@@ -413,9 +413,17 @@ bool broker_same_message(struct broker *b, struct engine *e, const struct broker
 
 /* -- all ------------------------------------------------------------------------------------------------------- */
 
+static bool see_newest_job(void *ctx, const struct job_view *v) {
+    struct compared *c = ctx;
+    see(&c->s, "jobs");
+    number(&c->s, "the newest", v->number, (int64_t)c->b->job_count);
+    return false;
+}
+
 bool broker_same(struct broker *b, struct engine *e, char *text, size_t text_bytes) {
     struct compared c = {.s = {.text = text, .bytes = text_bytes}, .b = b};
-    if (!broker_same_queues(b, e, text, text_bytes) ||
+    engine_jobs(e, 0, 0, 0, see_newest_job, &c);
+    if (c.s.differs || !broker_same_queues(b, e, text, text_bytes) ||
         !broker_same_topology(b, e, text, text_bytes))
         return false;
     for (size_t i = 0; i < b->queue_count && !c.s.differs; i++)

@@ -139,7 +139,7 @@ static void copy_to(struct broker_run *r, const struct broker_message *original,
     broker_set_ttl(r, x, -1);
 }
 
-static void take_origin(struct broker_message *x, struct place from, struct place to) {
+void broker_take_origin(struct broker_message *x, struct place from, struct place to) {
     if (!x->has_origin) {
         x->has_origin = true;
         x->origin = from;
@@ -171,7 +171,7 @@ static void move_on(struct broker_run *r, struct broker_message *x, enum reason 
     x = broker_find(b, id);
     if (w->by_exchange) /* behind what is there already */
         x->arrival = b->next_id++;
-    take_origin(x, from, to->name);
+    broker_take_origin(x, from, to->name);
     x->queue = to->number;
     x->state = STATE_PENDING;
     x->next_at = 0;
@@ -187,7 +187,7 @@ static void move_on(struct broker_run *r, struct broker_message *x, enum reason 
 static void rest(struct broker_run *r, struct broker_message *x, enum reason reason) {
     x->state = STATE_DEAD;
     x->reason = reason;
-    x->is_retry = x->is_alone = x->in_company = false;
+    x->is_retry = x->is_alone = x->in_company = x->behind = false;
     x->next_at = 0;
     x->died_at = r->op->now;
     broker_touch(r, x);

@@ -196,6 +196,19 @@ static enum err do_edit(struct world *w, struct broker_op *op, struct broker_rep
                        &got->ids[0]);
 }
 
+static enum err do_job(struct world *w, struct broker_op *op, struct broker_reply *got) {
+    const struct job_new job = {.kind = JOB_REDRIVE,
+                                .queue = place_name(op->name),
+                                .to = op->has_to ? place_name(op->to) : (struct span){0},
+                                .stop_if_ppm = STOP_NEVER,
+                                .force = true,
+                                .clear_deaths = op->clear_deaths};
+    uint32_t number = 0;
+    enum err e = engine_job_start(w->engine, op->now, &job, &number);
+    got->ids[0] = number;
+    return e;
+}
+
 static enum err do_tick(struct world *w, struct broker_op *op, struct broker_reply *got) {
     (void)got;
     int64_t next = op->now;
@@ -238,6 +251,7 @@ static const struct {
     [BROKER_REPLAY] = {"replay", do_replay},
     [BROKER_DISCARD] = {"discard", do_discard},
     [BROKER_EDIT] = {"edit", do_edit},
+    [BROKER_JOB] = {"job", do_job},
     [BROKER_TICK] = {"tick", do_tick},
     [BROKER_BEGIN] = {"begin", do_begin},
 };

@@ -8,7 +8,8 @@ struct broker_run {
     struct broker_op *op;
     struct broker_reply *ret;
     unsigned frames_left;
-    bool is_cut; /* the operation ended before its end */
+    unsigned frame_sent; /* the last one in which a job sent letters, by the log's count */
+    bool is_cut;         /* the operation ended before its end */
     char *wrong;
     size_t wrong_bytes;
 };
@@ -58,8 +59,22 @@ struct broker_message *broker_head(struct broker *b, const struct broker_queue *
 void broker_relieve(struct broker_run *r);
 void broker_lose_head(struct broker_run *r, struct doing *d);
 
+/* It moves: where it was accepted. */
+void broker_take_origin(struct broker_message *x, struct place from, struct place to);
+
+/* -- broker_letters.c ------------------------------------------------------------------------------------- */
+
+enum err broker_replay(struct broker_run *r);
+enum err broker_edit(struct broker_run *r);
+enum err broker_discard(struct broker_run *r);
+enum err broker_job_start(struct broker_run *r);
+void broker_send(struct broker_run *r, struct doing *d); /* a letter, by its job */
+void broker_jobs_are_done(struct broker_run *r);         /* after a tick: what could be sent was */
+
 /* -- broker_work.c --------------------------------------------------------------------------------------- */
 
+/* So many more are within the limits of HTTP's policy. */
+bool broker_fits(struct broker *b, const struct broker_queue *q, uint64_t messages);
 void broker_work(struct broker_run *r);  /* producing and consuming: the verbs */
 void broker_begin(struct broker_run *r); /* after a start */
 void broker_tick(struct broker_run *r);

@@ -8,19 +8,24 @@
 
 #include <assert.h>
 
+static unsigned frame; /* that is looked at */
+
 static struct doing *add(struct broker_op *op, enum doing_kind kind, uint64_t id, bool is_death) {
     if (op->doing_count == op->doing_cap) {
         op->doing_cap = op->doing_cap ? op->doing_cap * 2 : 8;
         op->doings = mem_grow(op->doings, op->doing_cap * sizeof *op->doings);
     }
-    op->doings[op->doing_count] = (struct doing){.kind = kind, .id = id, .is_death = is_death};
+    op->doings[op->doing_count] =
+        (struct doing){.kind = kind, .id = id, .frame = frame, .is_death = is_death};
     return &op->doings[op->doing_count++];
 }
 
 static void look_at_state(struct broker_op *op, const struct record_state *r) {
     enum event event = r->event.event;
     bool is_dead = r->image.state == STATE_DEAD;
-    if (event == EVENT_LEASE_EXPIRED)
+    if (event == EVENT_REDRIVEN)
+        add(op, DOING_SENT, r->id, false);
+    else if (event == EVENT_LEASE_EXPIRED)
         add(op, DOING_LEASE, r->id, is_dead);
     else if (is_dead && event == EVENT_EXPIRED && r->image.reason == REASON_EXPIRED)
         add(op, DOING_EXPIRES, r->id, true);
@@ -107,6 +112,7 @@ static void look_at_waits(struct world *w, struct broker_op *op) {
 
 void broker_look(struct world *w, struct broker_op *op) {
     uint64_t segment = w->log->segment_bytes;
+    frame = 0;
     for (uint64_t at = op->begin; at < op->end;) {
         const uint8_t *p = bytes_at(w->log, at);
         struct frame_header h = p ? frame_header_get(p) : (struct frame_header){0};
@@ -114,6 +120,7 @@ void broker_look(struct world *w, struct broker_op *op) {
             at = (at / segment + 1) * segment + SEGMENT_HEADER_BYTES;
             continue;
         }
+        frame++;
         if (h.kind == FRAME_DATA)
             look_at_frame(op, p, &h);
         at += FRAME_HEADER_BYTES + h.body_bytes;

@@ -58,6 +58,10 @@ static struct place some_exchange(struct world *w) {
     return any_exchange_name(w, any_vhost(w));
 }
 
+static void tick(struct world *w) {
+    broker_run(w, broker_op(w, BROKER_TICK, (struct place){0}));
+}
+
 /* -- topology --------------------------------------------------------------------------------------------- */
 
 static void step_vhost(struct world *w) {
@@ -367,6 +371,17 @@ static void step_letter(struct world *w) {
     broker_run(w, op);
 }
 
+/* All letters of a queue: they go in the next tick. */
+static void step_redrive(struct world *w) {
+    struct broker_op *op = broker_op(w, BROKER_JOB, some_queue(w));
+    op->has_to = luck(w, 3);
+    op->to = some_queue(w);
+    op->clear_deaths = luck(w, 3);
+    broker_run(w, op);
+    if (dice(w, 4))
+        tick(w);
+}
+
 /* Whoever died most goes on and on, so that there are some with many deaths. */
 static void step_wander(struct world *w) {
     struct broker *b = &w->broker->live;
@@ -409,10 +424,6 @@ static void step_turn(struct world *w) {
 
 /* -- time ------------------------------------------------------------------------------------------------- */
 
-static void tick(struct world *w) {
-    broker_run(w, broker_op(w, BROKER_TICK, (struct place){0}));
-}
-
 static void step_time(struct world *w) {
     uint64_t n = dice(w, 100);
     if (n < 50)
@@ -433,12 +444,13 @@ static const struct {
     void (*step)(struct world *w);
     unsigned weight;
 } steps[] = {
-    {step_vhost, 2},   {step_exchange, 20}, {step_exchange_delete, 6}, {step_bind, 40},
-    {step_unbind, 25}, {step_declare, 45},  {step_queue_native, 15},   {step_queue_gone, 12},
-    {step_purge, 4},   {step_policy, 14},   {step_policy_gone, 14},    {step_publish, 330},
-    {step_send, 50},   {step_take, 170},    {step_settle, 220},        {step_letter, 35},
-    {step_wander, 140}, {step_turn, 24},      {step_time, 110},          {step_commit, 140},
-    {step_clean, 70},  {step_crash, 5},     {step_fault, 3},           {broker_compare, 8},
+    {step_vhost, 2},     {step_exchange, 20}, {step_exchange_delete, 6}, {step_bind, 40},
+    {step_unbind, 25},   {step_declare, 45},  {step_queue_native, 15},   {step_queue_gone, 12},
+    {step_purge, 4},     {step_policy, 14},   {step_policy_gone, 14},    {step_publish, 330},
+    {step_send, 50},     {step_take, 170},    {step_settle, 220},        {step_letter, 35},
+    {step_redrive, 8},   {step_wander, 140},  {step_turn, 24},           {step_time, 110},
+    {step_commit, 140},  {step_clean, 70},    {step_crash, 5},           {step_fault, 3},
+    {broker_compare, 8},
 };
 
 void broker_step(struct world *w) {

@@ -6,7 +6,7 @@
 
 /* -- producing ---------------------------------------------------------------------------------------- */
 
-static bool fits(struct broker *b, const struct broker_queue *q, uint64_t messages) {
+bool broker_fits(struct broker *b, const struct broker_queue *q, uint64_t messages) {
     uint64_t n = 0;
     for (size_t i = 0; i < b->message_count; i++)
         n += b->messages[i].queue == q->number && b->messages[i].state != STATE_DEAD;
@@ -20,7 +20,7 @@ static enum intake intake_of(struct broker *b, const struct broker_queue *q, uin
                              uint64_t bytes) {
     const struct broker_policy *policy;
     struct settings s = broker_settings(b, q, &policy);
-    if (!fits(b, q, messages))
+    if (!broker_fits(b, q, messages))
         return q->native.policy.overflow == OVERFLOW_DEAD ? KILLS : REFUSES;
     int overflow = broker_overflow(b, q);
     if (overflow == LENGTH_DROP_HEAD)
@@ -107,7 +107,7 @@ static enum err publish(struct broker_run *r) {
 
 static void put_enqueued(struct broker_run *r, struct broker_queue *q,
                          const struct broker_item *item) {
-    bool dies = q->native.policy.overflow == OVERFLOW_DEAD && !fits(r->b, q, 1);
+    bool dies = q->native.policy.overflow == OVERFLOW_DEAD && !broker_fits(r->b, q, 1);
     struct broker_message *x = broker_put(r, q);
     x->tag = item->tag;
     x->bytes = item->bytes;
@@ -148,15 +148,20 @@ static enum err enqueue(struct broker_run *r) {
 
 /* -- consuming ------------------------------------------------------------------------------------------ */
 
-/* The highest priority; of those the one that is there for longest. */
+/* What a job sent comes last. The highest priority; of those the one that is there for longest. */
+static bool goes_before(const struct broker_message *x, const struct broker_message *y) {
+    if (x->behind != y->behind)
+        return y->behind;
+    return x->priority != y->priority ? x->priority > y->priority : x->arrival < y->arrival;
+}
+
 static struct broker_message *first_ready(struct broker *b, uint64_t queue) {
     struct broker_message *first = NULL;
     for (size_t i = 0; i < b->message_count; i++) {
         struct broker_message *x = &b->messages[i];
         if (x->queue != queue || !broker_is_ready(x))
             continue;
-        if (!first || x->priority > first->priority ||
-            (x->priority == first->priority && x->arrival < first->arrival))
+        if (!first || goes_before(x, first))
             first = x;
     }
     return first;
@@ -304,114 +309,7 @@ static enum err settle(struct broker_run *r) {
     return OK;
 }
 
-/* -- letters, and the lot ---------------------------------------------------------------------------------- */
-
-static enum err find_letter(struct broker_run *r, struct broker_queue **ret_queue,
-                            struct broker_message **ret) {
-    *ret_queue = broker_queue_at(r->b, r->op->name);
-    *ret = broker_find(r->b, r->op->id);
-    if (!*ret_queue)
-        return ERR_NO_QUEUE;
-    if (!*ret || (*ret)->queue != (*ret_queue)->number)
-        return ERR_NO_MESSAGE;
-    return (*ret)->state == STATE_DEAD ? OK : ERR_WRONG_STATE;
-}
-
-static enum err may_go_again(const struct broker_run *r, const struct broker_queue *q,
-                             const struct broker_message *x) {
-    if (r->op->force)
-        return OK;
-    return x->edited_to                                         ? ERR_EDITED
-           : x->redrive_count >= q->native.policy.redrive_limit ? ERR_REDRIVE_LIMIT
-                                                                : OK;
-}
-
-static enum err replay(struct broker_run *r) {
-    struct broker_queue *q;
-    struct broker_message *x;
-    enum err e = find_letter(r, &q, &x);
-    if (e != OK)
-        return e;
-    e = may_go_again(r, q, x);
-    if (e != OK)
-        return e;
-    if (r->op->error == ERR_DISK_FULL)
-        return ERR_DISK_FULL;
-    if (!broker_frame(r))
-        return OK;
-    q->redriven++;
-    x->state = STATE_PENDING;
-    x->retry_count = 0;
-    x->next_at = 0;
-    x->expires_at = x->ttl_ms ? r->op->now + x->ttl_ms : 0;
-    x->deliveries_before = x->deliveries;
-    x->redrive_count++;
-    if (r->op->clear_deaths)
-        x->envelope.death_count = 0;
-    broker_touch(r, x);
-    broker_relieve(r);
-    return OK;
-}
-
-/* A changed copy, in its queue; the letter stays dead. */
-static void put_edited(struct broker_run *r, struct broker_queue *q, uint64_t id) {
-    const struct broker_op *op = r->op;
-    struct broker_message *copy = broker_put(r, q), *x = broker_find(r->b, id);
-    uint64_t new_id = copy->id;
-    x->edited_to = new_id;
-    broker_touch(r, x);
-    *copy = *x;
-    copy->id = copy->arrival = new_id;
-    copy->parent = id;
-    copy->edited_to = 0;
-    copy->state = STATE_PENDING;
-    copy->retry_count = 0;
-    copy->deliveries = copy->deliveries_before = 0;
-    copy->redrive_count++;
-    copy->created_at = op->now;
-    copy->expires_at = copy->ttl_ms ? op->now + copy->ttl_ms : 0;
-    copy->has_origin = false;
-    copy->trail.n = 0;
-    if (op->has_payload) {
-        copy->tag = op->tag;
-        copy->bytes = op->bytes;
-    }
-    if (op->has_headers) { /* its properties told the old ones */
-        copy->headers = op->headers;
-        copy->envelope.priority = 0;
-    }
-    r->ret->ids[0] = new_id;
-}
-
-static enum err edit(struct broker_run *r) {
-    struct broker_queue *q;
-    struct broker_message *x;
-    enum err e = find_letter(r, &q, &x);
-    if (e == OK)
-        e = may_go_again(r, q, x);
-    if (e == OK && !fits(r->b, q, 1))
-        e = ERR_QUEUE_FULL;
-    if (e == OK && r->op->error == ERR_DISK_FULL)
-        e = ERR_DISK_FULL;
-    if (e == OK && broker_frame(r)) {
-        put_edited(r, q, x->id);
-        broker_relieve(r);
-    }
-    return e;
-}
-
-static enum err discard(struct broker_run *r) {
-    struct broker_queue *q;
-    struct broker_message *x;
-    enum err e = find_letter(r, &q, &x);
-    if (e == OK && r->op->error == ERR_DISK_FULL)
-        e = ERR_DISK_FULL;
-    if (e == OK && broker_frame(r)) {
-        q->ledger.discarded++;
-        broker_remove(r->b, x);
-    }
-    return e;
-}
+/* -- the lot ------------------------------------------------------------------------------------------------ */
 
 static enum err purge(struct broker_run *r) {
     struct broker *b = r->b;
@@ -435,9 +333,15 @@ static enum err purge(struct broker_run *r) {
 
 void broker_work(struct broker_run *r) {
     static enum err (*const verbs[BROKER_OPS])(struct broker_run * r) = {
-        [BROKER_PURGE] = purge,     [BROKER_PUBLISH] = publish, [BROKER_ENQUEUE] = enqueue,
-        [BROKER_CLAIM] = claim,     [BROKER_SETTLE] = settle,   [BROKER_REPLAY] = replay,
-        [BROKER_DISCARD] = discard, [BROKER_EDIT] = edit,
+        [BROKER_PURGE] = purge,
+        [BROKER_PUBLISH] = publish,
+        [BROKER_ENQUEUE] = enqueue,
+        [BROKER_CLAIM] = claim,
+        [BROKER_SETTLE] = settle,
+        [BROKER_REPLAY] = broker_replay,
+        [BROKER_DISCARD] = broker_discard,
+        [BROKER_EDIT] = broker_edit,
+        [BROKER_JOB] = broker_job_start,
     };
     r->ret->error = verbs[r->op->kind](r);
 }
@@ -507,12 +411,15 @@ void broker_tick(struct broker_run *r) {
             expires(r, d, broker_find(r->b, d->id));
         else if (d->kind == DOING_LENGTH)
             broker_lose_head(r, d);
+        else if (d->kind == DOING_SENT)
+            broker_send(r, d);
     }
     if (r->is_cut)
         return;
     broker_relieve(r); /* none is too long */
     if (!r->op->full) {
         nothing_is_due(r);
+        broker_jobs_are_done(r);
         ledger_move(&r->b->deleted, &r->b->dropping);
     }
 }

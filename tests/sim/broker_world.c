@@ -33,7 +33,7 @@ static void ops_forget(struct broker_world *k, size_t n) {
 }
 
 static void note_op(struct world *w, const struct broker_op *op, const struct broker_reply *got) {
-    bool has_to = op->kind == BROKER_BIND || op->kind == BROKER_UNBIND;
+    bool has_to = op->kind == BROKER_BIND || op->kind == BROKER_UNBIND || op->has_to;
     bool has_id = op->id != 0;
     uint64_t first = has_id ? op->id : op->kind == BROKER_SETTLE ? op->items[0].id : got->ids[0];
     world_note(w, "t+%lld %s %s%s%s: %s, n %zu, first %llu, queues %u, refused %u, doings %zu%s",
