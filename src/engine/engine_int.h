@@ -106,6 +106,8 @@ struct record_message message_for(const struct engine *e, const struct queue *q,
 void set_ttl(struct record_message *m, const struct queue *q, int64_t now, int64_t ttl_ms);
 /* By the queue's settings. */
 uint8_t priority_in(const struct queue *q, uint8_t priority);
+/* Of one that comes from another queue: by its settings when AMQP declared it. */
+uint8_t priority_of_letter(const struct queue *q, uint8_t priority);
 
 /* Gives a message its place in the line of its key in that queue; none when the queue has no order. */
 void take_place(struct message_image *image, const struct queue *q, uint64_t id, struct span key);

@@ -43,6 +43,10 @@ uint8_t priority_in(const struct queue *q, uint8_t priority) {
     return priority > most ? (uint8_t)most : priority;
 }
 
+uint8_t priority_of_letter(const struct queue *q, uint8_t priority) {
+    return q->amqp && q->amqp->image.is_declared ? priority_in(q, priority) : priority;
+}
+
 enum intake intake_of(const struct queue *q, uint64_t messages, uint64_t bytes) {
     if (!queue_fits(q, messages, bytes))
         return q->policy.overflow == OVERFLOW_DEAD ? INTAKE_KILLS : INTAKE_REFUSES;

@@ -241,6 +241,12 @@ static uint32_t purge_some(struct engine *e, struct job *j, uint32_t most) {
     return gone.count;
 }
 
+/* In another queue its settings hold, too. */
+static void take_settings(struct record_message *m, const struct queue *to, int64_t now) {
+    set_ttl(m, to, now, m->ttl_ms ? m->ttl_ms : -1);
+    m->image.priority = priority_of_letter(to, m->image.priority);
+}
+
 /* A letter that goes to another queue: its whole image is written there, with its story. */
 static void move(struct engine *e, struct job *j, uint32_t slot, const struct queue *to,
                  int64_t now) {
@@ -262,8 +268,10 @@ static void move(struct engine *e, struct job *j, uint32_t slot, const struct qu
     m.how = MESSAGE_MOVED;
     m.moved_from = from->number;
     m.queue = to->number;
-    take_place(&r.image, to, m.id, m.key); /* it stood in a line of the other queue */
     m.image = r.image;
+    take_place(&m.image, to, m.id, m.key); /* it stood in a line of the other queue */
+    take_settings(&m, to, now);
+    r.image = m.image;
     if (m.origin.n == 0)
         m.origin = span_of(from->name, from->name_bytes);
     else if (span_equal(m.origin, span_of(to->name, to->name_bytes)))
@@ -333,6 +341,7 @@ static bool send_patched(struct engine *e, struct job *j, uint32_t slot, const s
     if (to) {
         copy.queue = to->number;
         take_place(&copy.image, to, copy.id, copy.key);
+        take_settings(&copy, to, now);
     }
     char actor[24], number[24];
     struct record_state r = change_of(e, s, now, EVENT_PATCHED);

@@ -29,11 +29,6 @@ static struct queue *find(struct engine *e, const struct queue *q, enum reason r
     return trail_has(trail, to->number, reason) ? NULL : to;
 }
 
-/* By the settings of a queue of AMQP's. */
-static uint8_t priority_of_letter(const struct queue *q, const struct target *t) {
-    return q->amqp && q->amqp->image.is_declared ? priority_in(q, t->priority) : t->priority;
-}
-
 void target_begin(struct target *t) {
     *t = (struct target){0};
     buf_init(&t->carry.lines, SIZE_MAX);
@@ -111,7 +106,7 @@ static void append_copies(struct engine *e, int64_t now, const struct queue *fro
         copy.origin = span_of(from->name, from->name_bytes);
         copy.image = (struct message_image){.state = STATE_PENDING,
                                             .max_retries = q->policy.max_retries,
-                                            .priority = priority_of_letter(q, t),
+                                            .priority = priority_of_letter(q, t->priority),
                                             .updated_at = now};
         set_ttl(&copy, q, now, -1);
         take_place(&copy.image, q, copy.id, copy.key);
@@ -146,7 +141,7 @@ void target_append(struct engine *e, uint32_t slot, int64_t now, const struct re
     append_copies(e, now, from, t);
     if (t->by_exchange) /* it goes behind what is in the queue already, as what is published does */
         m->image.arrival = e->st.next_id;
-    m->image.priority = priority_of_letter(to, t);
+    m->image.priority = priority_of_letter(to, t->priority);
     m->image.state = STATE_PENDING;
     m->image.retry_count = 0;
     m->image.max_retries = to->policy.max_retries;

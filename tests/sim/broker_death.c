@@ -121,7 +121,7 @@ static void find_by_target(struct broker_run *r, const struct broker_message *x,
         w->queues[w->n++] = to->number;
 }
 
-static uint8_t priority_there(struct broker *b, const struct broker_queue *q, uint8_t priority) {
+uint8_t broker_priority_there(struct broker *b, const struct broker_queue *q, uint8_t priority) {
     return q->is_declared ? broker_priority_in(b, q, priority) : priority;
 }
 
@@ -135,7 +135,7 @@ static void copy_to(struct broker_run *r, const struct broker_message *original,
     x->trail = original->trail;
     x->has_origin = true;
     x->origin = from;
-    x->priority = priority_there(r->b, q, w->priority);
+    x->priority = broker_priority_there(r->b, q, w->priority);
     broker_set_ttl(r, x, -1);
 }
 
@@ -177,7 +177,7 @@ static void move_on(struct broker_run *r, struct broker_message *x, enum reason 
     x->next_at = 0;
     x->retry_count = 0;
     x->max_retries = to->native.policy.max_retries;
-    x->priority = priority_there(b, to, w->priority);
+    x->priority = broker_priority_there(b, to, w->priority);
     x->deliveries_before = x->deliveries;
     x->is_unroutable = false;
     broker_set_ttl(r, x, -1);

@@ -59,6 +59,8 @@ struct broker_message *broker_head(struct broker *b, const struct broker_queue *
 void broker_relieve(struct broker_run *r);
 void broker_lose_head(struct broker_run *r, struct doing *d);
 
+/* The priority of a letter that comes from another queue. */
+uint8_t broker_priority_there(struct broker *b, const struct broker_queue *q, uint8_t priority);
 /* It moves: where it was accepted. */
 void broker_take_origin(struct broker_message *x, struct place from, struct place to);
 

@@ -181,6 +181,10 @@ void broker_send(struct broker_run *r, struct doing *d) {
     to->redriven++;
     x->behind = true;
     go_again(r, x, j->clear_deaths);
+    if (to != q) { /* its settings hold, too */
+        broker_set_ttl(r, x, x->ttl_ms ? x->ttl_ms : -1);
+        x->priority = broker_priority_there(b, to, x->priority);
+    }
 }
 
 void broker_jobs_are_done(struct broker_run *r) {

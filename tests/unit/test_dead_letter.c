@@ -494,6 +494,32 @@ static void overflow_goes_its_own_way(void) {
     rig_end(&r);
 }
 
+/* A letter that a job sends to another queue is there by that queue's settings. */
+static void redriven_elsewhere(void) {
+    struct rig r;
+    begin(&r);
+    declare(&r, "work", "{\"x-max-priority\":9}");
+    declare(&r, "delay",
+            "{\"x-message-ttl\":10,\"x-dead-letter-exchange\":\"\","
+            "\"x-dead-letter-routing-key\":\"work\"}");
+    const struct message_new m = {.payload = s("p"), .priority = 5, .delay_ms = -1, .ttl_ms = -1};
+    struct enqueued done;
+    CHECK(engine_enqueue(r.engine, r.now, s("work"), &m, 1, &done) == OK);
+    reject(&r, "work");
+    const struct job_new job = {
+        .kind = JOB_REDRIVE, .queue = s("work"), .to = s("delay"), .stop_if_ppm = STOP_NEVER};
+    uint32_t number;
+    CHECK(engine_job_start(r.engine, r.now, &job, &number) == OK);
+    engine_tick(r.engine, r.now);
+    struct message_view v = message(&r, "delay", done.id);
+    CHECK(v.priority == 0 && v.ttl_ms == 10 && v.expires_at == r.now + 10);
+    restart(&r);
+    r.now += 10;
+    engine_tick(r.engine, r.now);
+    CHECK(ready(&r, "delay") == 0 && ready(&r, "work") == 1);
+    rig_end(&r);
+}
+
 static void chains_are_bounded(void) {
     struct rig r;
     begin(&r);
@@ -539,6 +565,7 @@ int main(void) {
     RUN(returns_that_are_too_many);
     RUN(too_long_loses_its_oldest);
     RUN(overflow_goes_its_own_way);
+    RUN(redriven_elsewhere);
     RUN(chains_are_bounded);
     return check_done();
 }
