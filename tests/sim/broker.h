@@ -185,6 +185,7 @@ struct broker_message {
     bool waiting;        /* pending: not ready before a tick says so */
     bool behind;         /* a job sent it: all others go first */
     uint64_t remains_in; /* the job that is to send it, 0 = none */
+    uint64_t sent_by;    /* the last one that did */
     uint8_t retry_count, max_retries, priority, headers;
     uint32_t deliveries, deliveries_before, redrive_count;
     int64_t created_at, updated_at, next_at, expires_at, ttl_ms, died_at;
@@ -192,6 +193,9 @@ struct broker_message {
     bool has_origin;
     struct place origin;
     struct broker_trail trail;
+    /* Its story tells so many moves for a death, and the last one: */
+    uint32_t moves;
+    struct place moved_from, moved_to;
     struct broker_envelope envelope;
     uint64_t parent, edited_to; /* ids; 0 = none */
     uint64_t changed;           /* the operation that did it last */

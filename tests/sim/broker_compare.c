@@ -48,10 +48,6 @@ static void missing(struct sight *s) {
     s->differs = true;
 }
 
-static struct span text_or_none(int text) {
-    return text < 0 ? (struct span){0} : text_of((unsigned)text);
-}
-
 /* -- topology -------------------------------------------------------------------------------------------- */
 
 struct compared {
@@ -375,6 +371,39 @@ static void same_times(struct sight *s, const struct message_view *v,
         number(s, "died_at", v->died_at, x->died_at);
 }
 
+struct story {
+    int64_t moves;
+    char last[160]; /* from where to where */
+};
+
+static void hear(void *ctx, const struct history_entry *entry) {
+    struct story *story = ctx;
+    if (entry->event != EVENT_DEAD_LETTERED)
+        return;
+    story->moves++;
+    snprintf(story->last, sizeof story->last, "%.*s", (int)entry->error.n,
+             (const char *)entry->error.p);
+}
+
+/* What its story tells of moves, when all of it is told. */
+static void same_moves(struct sight *s, struct engine *e, struct span queue,
+                       const struct broker_message *x) {
+    struct story story = {0};
+    uint32_t omitted;
+    char last[160];
+    if (x->deliveries > LIMIT_ATTEMPTS_LAST)
+        return;
+    if (engine_history(e, queue, x->id, hear, &story, &omitted) != OK) {
+        missing(s);
+        return;
+    }
+    number(s, "moves in its story", story.moves, x->moves);
+    snprintf(last, sizeof last, "from %s to %s", place_words(x->moved_from),
+             place_words(x->moved_to));
+    if (x->moves > 0)
+        same_text(s, "the last one", span_str(story.last), span_str(last));
+}
+
 static void same_message(struct sight *s, struct broker *b, struct engine *e,
                          const struct broker_message *x) {
     const struct broker_queue *q = broker_queue_of(b, x->queue);
@@ -402,6 +431,7 @@ static void same_message(struct sight *s, struct broker *b, struct engine *e,
     number(s, "the payload", span_equal(v.payload, model_bytes(0, x->tag, x->bytes)), true);
     same_text(s, "headers", v.headers, table_text(x->headers));
     same_envelope(s, v.envelope, &x->envelope);
+    same_moves(s, e, place_name(q->name), x);
 }
 
 bool broker_same_message(struct broker *b, struct engine *e, const struct broker_message *want,

@@ -25,6 +25,12 @@ struct span text_of(unsigned number) {
     return span_str(texts[number]);
 }
 
+struct span text_or_none(int number) {
+    if (number < 0)
+        return (struct span){0};
+    return text_of((unsigned)number);
+}
+
 struct span vhost_name(unsigned number) {
     static const char *const names[VHOSTS] = {"/", "v", "/w"};
     return span_str(names[number]);

@@ -23,6 +23,7 @@
 #define NO_TEXT (-1)
 
 struct span text_of(unsigned number);
+struct span text_or_none(int number); /* empty when it is negative */
 
 #define VHOSTS 3 /* number 0 is "/" */
 struct span vhost_name(unsigned number);

@@ -172,6 +172,9 @@ static void move_on(struct broker_run *r, struct broker_message *x, enum reason 
     if (w->by_exchange) /* behind what is there already */
         x->arrival = b->next_id++;
     broker_take_origin(x, from, to->name);
+    x->moves++;
+    x->moved_from = from;
+    x->moved_to = to->name;
     x->queue = to->number;
     x->state = STATE_PENDING;
     x->next_at = 0;

@@ -14,14 +14,13 @@ static enum err do_vhost(struct world *w, struct broker_op *op, struct broker_re
 static enum err do_exchange(struct world *w, struct broker_op *op, struct broker_reply *got) {
     (void)got;
     const struct broker_exchange *x = &op->exchange;
-    const struct exchange_new new = {
-        .name = place_name(op->name),
-        .type = x->type,
-        .durable = x->durable,
-        .auto_delete = x->auto_delete,
-        .internal = x->internal,
-        .alternate = x->alternate < 0 ? (struct span){0} : text_of((unsigned)x->alternate),
-        .has_alternate = x->alternate >= 0};
+    const struct exchange_new new = {.name = place_name(op->name),
+                                     .type = x->type,
+                                     .durable = x->durable,
+                                     .auto_delete = x->auto_delete,
+                                     .internal = x->internal,
+                                     .alternate = text_or_none(x->alternate),
+                                     .has_alternate = x->alternate >= 0};
     return engine_exchange_declare(w->engine, op->now, &new);
 }
 
@@ -71,8 +70,7 @@ static enum err do_declare(struct world *w, struct broker_op *op, struct broker_
 
 static enum err do_queue_put(struct world *w, struct broker_op *op, struct broker_reply *got) {
     const struct broker_native *n = &op->native;
-    const struct policy_texts texts = {.target = n->target < 0 ? (struct span){0}
-                                                               : text_of((unsigned)n->target)};
+    const struct policy_texts texts = {.target = text_or_none(n->target)};
     return engine_queue_put(w->engine, op->now, place_name(op->name), &n->policy, &texts, &nobody,
                             &got->created);
 }

@@ -75,6 +75,7 @@ static void put_edited(struct broker_run *r, struct broker_queue *q, uint64_t id
     copy->expires_at = copy->ttl_ms ? op->now + copy->ttl_ms : 0;
     copy->has_origin = false;
     copy->trail.n = 0;
+    copy->moves = 0;
     if (op->has_payload) {
         copy->tag = op->tag;
         copy->bytes = op->bytes;
@@ -180,6 +181,7 @@ void broker_send(struct broker_run *r, struct doing *d) {
     }
     to->redriven++;
     x->behind = true;
+    x->sent_by = j->number;
     go_again(r, x, j->clear_deaths);
     if (to != q) { /* its settings hold, too */
         broker_set_ttl(r, x, x->ttl_ms ? x->ttl_ms : -1);

@@ -311,6 +311,7 @@ static enum err settle(struct broker_run *r) {
 
 /* -- the lot ------------------------------------------------------------------------------------------------ */
 
+/* One frame for each run of them that a job sent, or none. */
 static enum err purge(struct broker_run *r) {
     struct broker *b = r->b;
     struct broker_queue *q = broker_queue_at(b, r->op->name);
@@ -318,16 +319,18 @@ static enum err purge(struct broker_run *r) {
         return ERR_NO_QUEUE;
     if (r->op->error == ERR_DISK_FULL)
         return ERR_DISK_FULL;
-    uint64_t n = broker_ready(b, q);
-    r->ret->ids[0] = n;
-    assert(n <= RECORD_GONE_IDS); /* one frame */
-    if (n == 0 || !broker_frame(r))
-        return OK;
-    for (size_t i = b->message_count; i-- > 0;)
-        if (b->messages[i].queue == q->number && broker_is_ready(&b->messages[i])) {
-            q->ledger.discarded++;
-            broker_remove(b, &b->messages[i]);
-        }
+    r->ret->ids[0] = broker_ready(b, q);
+    assert(r->ret->ids[0] <= RECORD_GONE_IDS);
+    struct broker_message *x;
+    uint64_t run = UINT64_MAX;
+    while ((x = first_ready(b, q->number))) {
+        uint64_t job = x->behind ? x->sent_by : 0;
+        if (job != run && !broker_frame(r))
+            break;
+        run = job;
+        q->ledger.discarded++;
+        broker_remove(b, x);
+    }
     return OK;
 }
 
