@@ -438,19 +438,33 @@ static void step_time(struct world *w) {
         tick(w);
 }
 
+/* With a full disk: until what is kept for settling is used up, too. */
+static void step_storm(struct world *w) {
+    struct log *log = w->log;
+    for (int i = 0; i < 150 && w->log == log && log_stats(log).full; i++)
+        step_wander(w);
+}
+
+/* Mostly it stays small for long. */
+static void step_disk_fails(struct world *w) {
+    step_fault(w);
+    if (w->capacity_until)
+        w->capacity_until += dice(w, 3000);
+}
+
 /* -- the choice ------------------------------------------------------------------------------------------- */
 
 static const struct {
     void (*step)(struct world *w);
     unsigned weight;
 } steps[] = {
-    {step_vhost, 2},     {step_exchange, 20}, {step_exchange_delete, 6}, {step_bind, 40},
-    {step_unbind, 25},   {step_declare, 45},  {step_queue_native, 15},   {step_queue_gone, 12},
-    {step_purge, 4},     {step_policy, 14},   {step_policy_gone, 14},    {step_publish, 330},
-    {step_send, 50},     {step_take, 170},    {step_settle, 220},        {step_letter, 35},
-    {step_redrive, 8},   {step_wander, 140},  {step_turn, 24},           {step_time, 110},
-    {step_commit, 140},  {step_clean, 70},    {step_crash, 5},           {step_fault, 3},
-    {broker_compare, 8},
+    {step_vhost, 2},      {step_exchange, 20}, {step_exchange_delete, 6}, {step_bind, 40},
+    {step_unbind, 25},    {step_declare, 45},  {step_queue_native, 15},   {step_queue_gone, 12},
+    {step_purge, 4},      {step_policy, 14},   {step_policy_gone, 14},    {step_publish, 330},
+    {step_send, 50},      {step_take, 170},    {step_settle, 220},        {step_letter, 35},
+    {step_redrive, 8},    {step_wander, 140},  {step_turn, 24},           {step_time, 110},
+    {step_commit, 140},   {step_clean, 70},    {step_crash, 5},           {step_storm, 20},
+    {step_disk_fails, 3}, {broker_compare, 8},
 };
 
 void broker_step(struct world *w) {

@@ -178,6 +178,8 @@ static void find_survivors(struct world *w, uint64_t end) {
 /* As the server starts. (That the disk is full then is not simulated.) */
 static void start(struct world *w) {
     world_commit_safely(w);
+    log_look_for_room(w->log);
+    world_commit_safely(w);
     broker_run(w, broker_op(w, BROKER_BEGIN, (struct place){0}));
     broker_run(w, broker_op(w, BROKER_TICK, (struct place){0}));
 }
