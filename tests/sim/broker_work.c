@@ -1,7 +1,6 @@
 /* Producing, consuming and what time brings, as the broker's model has them. */
 #include "sim/broker_int.h"
 
-#include <assert.h>
 #include <string.h>
 
 /* -- producing ---------------------------------------------------------------------------------------- */
@@ -311,7 +310,7 @@ static enum err settle(struct broker_run *r) {
 
 /* -- the lot ------------------------------------------------------------------------------------------------ */
 
-/* One frame for each run of them that a job sent, or none. */
+/* One frame for each run of them that a job sent, or none; and for so many. */
 static enum err purge(struct broker_run *r) {
     struct broker *b = r->b;
     struct broker_queue *q = broker_queue_at(b, r->op->name);
@@ -320,12 +319,11 @@ static enum err purge(struct broker_run *r) {
     if (r->op->error == ERR_DISK_FULL)
         return ERR_DISK_FULL;
     r->ret->ids[0] = broker_ready(b, q);
-    assert(r->ret->ids[0] <= RECORD_GONE_IDS);
     struct broker_message *x;
     uint64_t run = UINT64_MAX;
-    while ((x = first_ready(b, q->number))) {
+    for (size_t n = 0; (x = first_ready(b, q->number)); n++) {
         uint64_t job = x->behind ? x->sent_by : 0;
-        if (job != run && !broker_frame(r))
+        if ((job != run || n % RECORD_GONE_IDS == 0) && !broker_frame(r))
             break;
         run = job;
         q->ledger.discarded++;
