@@ -426,9 +426,11 @@ void queue_take_settings(struct engine_state *st, struct queue *q) {
     queue_note_length(st, q);
 }
 
+/* (RabbitMQ's default exchange has no alternate one, whatever a policy says: what is published to a
+ * queue that is not there comes back.) */
 static void exchange_take_settings(struct engine_state *st, struct exchange *x) {
     const struct pattern *p = pattern_for(st, x->image.name, false, QUEUE_CLASSIC);
-    bool is_policys = !x->image.has_alternate && p && p->settings.has_alternate;
+    bool is_policys = !x->image.has_alternate && !x->is_default && p && p->settings.has_alternate;
     x->has_alternate = x->image.has_alternate || is_policys;
     x->alternate = is_policys ? p->settings.alternate : x->image.alternate;
 }

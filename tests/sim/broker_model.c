@@ -221,7 +221,8 @@ struct settings broker_settings(struct broker *b, const struct broker_queue *q,
 
 int broker_alternate(struct broker *b, const struct broker_exchange *x) {
     const struct broker_policy *p = policy_for(b, x->name, false, false);
-    return x->alternate >= 0 ? x->alternate : p ? p->settings.alternate : NO_TEXT;
+    bool is_default = x->name.text == 0;
+    return x->alternate >= 0 ? x->alternate : p && !is_default ? p->settings.alternate : NO_TEXT;
 }
 
 void broker_set_ttl(struct broker_run *r, struct broker_message *x, int64_t ttl_ms) {

@@ -162,6 +162,9 @@ static void alternate(void) {
     restart(&r);
     CHECK(publish(&r, "x", "nobody") == 1);
     CHECK(ready(&r, "a") == 2);
+    policy(&r, "all", ".*", 0, "{\"alternate-exchange\":\"spare\"}");
+    CHECK(publish(&r, "amq.direct", "nobody") == 1);
+    CHECK(publish(&r, "", "nobody") == 0);
     rig_end(&r);
 }
 
