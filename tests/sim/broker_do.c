@@ -8,7 +8,8 @@ static const struct act nobody;
 
 static enum err do_vhost(struct world *w, struct broker_op *op, struct broker_reply *got) {
     (void)got;
-    return engine_vhost_put(w->engine, op->now, vhost_name(op->name.vhost));
+    const struct vhost_settings plain = {0};
+    return engine_vhost_put(w->engine, op->now, vhost_name(op->name.vhost), &plain, NULL);
 }
 
 static enum err do_exchange(struct world *w, struct broker_op *op, struct broker_reply *got) {
