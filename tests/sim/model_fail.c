@@ -162,6 +162,22 @@ static enum reason count_failure(const struct model *m, struct model_message *x,
     return REASON_NONE;
 }
 
+bool is_sure_to_wait(const struct model *m, const struct model_message *x) {
+    const struct model_queue *q = &m->queues[x->queue];
+    struct meaning v = {.max_retries = x->max_retries, .backoff = q->policy.backoff};
+    struct rule rule;
+    if (rule_for(q->texts.rules, MODEL_LEASE_TAG, &rule)) {
+        v.max_retries = rule.max_retries ? rule.max_retries : v.max_retries;
+        v.backoff = rule.has_backoff ? rule.backoff : v.backoff;
+    }
+    struct model_message then = *x;
+    if (count_failure(m, &then, &v, true, x->in_company) != REASON_NONE ||
+        v.backoff.jitter == JITTER_FULL)
+        return false;
+    v.backoff.jitter = JITTER_NONE; /* of the other kind half of it at least */
+    return backoff_delay_ms(&v.backoff, then.retry_count ? then.retry_count : 1, 0) > 1;
+}
+
 static void go_back(struct run *r, struct model_message *x, enum event event,
                     const struct meaning *v) {
     x->next_at = r->op->now + wait_for(r, x, event, v);

@@ -82,6 +82,8 @@ void die_waiting(struct run *r, struct model_message *x, enum reason reason);
 bool is_at_delivery_limit(const struct model *m, const struct model_message *x);
 /* Whether what the engine says of an expired lease has to be asked for: did it cost an attempt? */
 bool is_doubtful(const struct model *m, const struct model_message *x, uint32_t tag);
+/* If its lease ends now, and that costs an attempt, it is not back at once. */
+bool is_sure_to_wait(const struct model *m, const struct model_message *x);
 
 /* -- model_order.c ----------------------------------------------------------------------------------- */
 

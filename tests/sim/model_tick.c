@@ -50,6 +50,8 @@ static enum lease what_was(struct run *r, const struct model_message *x) {
         return COSTS;
     if (l.has_counts)
         return l.retry_count != x->retry_count || l.is_alone ? COSTS : COSTS_NOTHING;
+    if (is_sure_to_wait(r->m, x))
+        return COSTS_NOTHING;
     if (!r->op->is_rest)
         return UNKNOWN;
     /* With a crash between, nothing follows from the others; of what still shows it is this: */
