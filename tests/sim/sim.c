@@ -30,7 +30,7 @@
 
 #define STEPS_DEFAULT 20000
 #define SEEDS_MAX 1000
-#define CONTROL_SEEDS_MAX 20
+#define CONTROL_SEEDS_MAX 80
 #define CONTROL_STEPS 4000
 #define SEED_SECONDS_MAX 120 /* of one seed; longer is a failure */
 
