@@ -175,9 +175,9 @@ static void refuse_permission(struct import *im, const struct json *item) {
     struct buf *option = &im->texts;
     buf_clear(option);
     buf_add_str(option, "nixie serve --amqp-permission '");
-    bool is_good = add_field(option, user, "") & add_field(option, vhost, "");
-    for (size_t i = 0; i < PATTERNS; i++)
-        is_good &= add_field(option, text_of(item, patterns[i]), "^$");
+    bool is_good = add_field(option, user, "") && add_field(option, vhost, "");
+    for (size_t i = 0; is_good && i < PATTERNS; i++)
+        is_good = add_field(option, text_of(item, patterns[i]), "^$");
     buf_add_byte(option, '\'');
     if (is_good && option->n < REASON_BYTES)
         import_refuse(im, "permissions of user", user, &vhost, "%.*s", (int)option->n,
