@@ -75,6 +75,24 @@ int span_compare(struct span a, struct span b) {
     return c ? c : a.n < b.n ? -1 : a.n > b.n;
 }
 
+size_t spans_bytes(const struct span *spans, size_t n) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++)
+        bytes += spans[i].n;
+    return bytes;
+}
+
+char *spans_keep(struct span *spans, size_t n) {
+    char *memory = mem_alloc(spans_bytes(spans, n) + 1), *at = memory;
+    for (size_t i = 0; i < n; i++) {
+        if (spans[i].n > 0)
+            memcpy(at, spans[i].p, spans[i].n);
+        spans[i].p = (const uint8_t *)at;
+        at += spans[i].n;
+    }
+    return memory;
+}
+
 bool span_is_utf8(struct span s) {
     size_t i = 0;
     while (i < s.n) {

@@ -19,6 +19,11 @@ bool span_equal(struct span a, struct span b);
 bool span_equal_str(struct span a, const char *s);
 int span_compare(struct span a, struct span b); /* by bytes; <0, 0, >0 */
 
+size_t spans_bytes(const struct span *spans, size_t n); /* of all together */
+/* Copies what they point to into one piece of memory, which the caller frees, and lets them point
+ * there. */
+char *spans_keep(struct span *spans, size_t n);
+
 /* True when s is well-formed UTF-8 (no surrogates, no overlong forms). */
 bool span_is_utf8(struct span s);
 

@@ -87,13 +87,6 @@ void engine_attach(struct engine *e, struct log *log) {
 
 /* -- records: written, then applied ---------------------------------------------------------- */
 
-static size_t spans_bytes(const struct span *spans, size_t n) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++)
-        bytes += spans[i].n;
-    return bytes;
-}
-
 size_t message_bytes(const struct record_message *r) {
     struct span data[MESSAGE_SPANS];
     record_message_spans(r, data);
@@ -287,16 +280,7 @@ void emit_gone(struct engine *e, const struct record_gone *r) {
 }
 
 void emit_engine(struct engine *e) {
-    struct record_engine r = {.next_id = e->st.next_id,
-                              .next_queue = e->st.next_queue,
-                              .next_dead_seq = e->st.next_dead_seq,
-                              .next_audit = e->st.next_audit,
-                              .next_group = e->st.next_group,
-                              .next_job = e->st.next_job,
-                              .next_exchange = e->st.topology.next_exchange,
-                              .next_binding = e->st.topology.next_binding,
-                              .next_pattern = e->st.topology.next_pattern,
-                              .deleted = e->st.deleted};
+    const struct record_engine r = engine_image(&e->st);
     uint8_t meta[RECORD_META_MAX];
     size_t n = record_engine_put(meta, &r), bytes = log_record_bytes(n, 0);
     log_frame_begin(e->log, bytes);

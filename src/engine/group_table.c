@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define MINUTE_MS 60000
 #define HOUR_MS 3600000
@@ -85,16 +84,7 @@ static void unlink_from_queue(struct engine_state *st, struct group *g) {
 /* Copies the texts of an image into one piece of memory that the group owns. */
 static void keep_texts(struct group *g, const struct record_group *r) {
     struct span spans[GROUP_SPANS];
-    size_t n = record_group_spans(r, spans), bytes = 1;
-    for (size_t i = 0; i < n; i++)
-        bytes += spans[i].n;
-    char *texts = mem_alloc(bytes), *at = texts;
-    for (size_t i = 0; i < n; i++) {
-        if (spans[i].n)
-            memcpy(at, spans[i].p, spans[i].n);
-        spans[i].p = (const uint8_t *)at;
-        at += spans[i].n;
-    }
+    char *texts = spans_keep(spans, record_group_spans(r, spans));
     g->image = *r;
     g->image.title = spans[0];
     g->image.error_class = spans[1];

@@ -66,16 +66,7 @@ static void forget_ids(struct job *j) {
 
 static void keep_texts(struct job *j, const struct record_job *r) {
     struct span spans[JOB_SPANS];
-    size_t n = record_job_spans(r, spans), bytes = 1;
-    for (size_t i = 0; i < n; i++)
-        bytes += spans[i].n;
-    char *texts = mem_alloc(bytes), *at = texts;
-    for (size_t i = 0; i < n; i++) {
-        if (spans[i].n)
-            memcpy(at, spans[i].p, spans[i].n);
-        spans[i].p = (const uint8_t *)at;
-        at += spans[i].n;
-    }
+    char *texts = spans_keep(spans, record_job_spans(r, spans));
     j->image = *r;
     struct span *const places[] = {
         &j->image.queue_name, &j->image.to_name,     &j->image.filter,

@@ -99,18 +99,9 @@ void queue_take_texts(struct queue *q, const struct record_queue *r) {
     struct span spans[QUEUE_SPANS];
     record_queue_spans(r, spans);
     bool has_new_rules = !span_equal(q->texts.rules, r->texts.rules);
-    size_t bytes = 1;
-    for (int i = 0; i < QUEUE_SPANS; i++)
-        bytes += spans[i].n;
-    if (bytes == 1 && !q->texts_memory)
+    if (spans_bytes(spans, QUEUE_SPANS) == 0 && !q->texts_memory)
         return;
-    char *memory = mem_alloc(bytes), *at = memory;
-    for (int i = 0; i < QUEUE_SPANS; i++) {
-        if (spans[i].n)
-            memcpy(at, spans[i].p, spans[i].n);
-        spans[i].p = (const uint8_t *)at;
-        at += spans[i].n;
-    }
+    char *memory = spans_keep(spans, QUEUE_SPANS);
     free(q->texts_memory); /* r may point into the old ones */
     q->texts_memory = memory;
     q->texts = policy_texts_of(spans);

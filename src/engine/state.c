@@ -179,6 +179,19 @@ static void ledger_add(struct ledger *sum, const struct ledger *l) {
 
 /* -- queues ---------------------------------------------------------------------------------- */
 
+struct record_engine engine_image(const struct engine_state *st) {
+    return (struct record_engine){.next_id = st->next_id,
+                                  .next_queue = st->next_queue,
+                                  .next_dead_seq = st->next_dead_seq,
+                                  .next_audit = st->next_audit,
+                                  .next_group = st->next_group,
+                                  .next_job = st->next_job,
+                                  .next_exchange = st->topology.next_exchange,
+                                  .next_binding = st->topology.next_binding,
+                                  .next_pattern = st->topology.next_pattern,
+                                  .deleted = st->deleted};
+}
+
 void apply_engine(struct engine_state *st, const struct record_engine *r, uint64_t position,
                   size_t bytes) {
     st->next_id = r->next_id;

@@ -394,6 +394,8 @@ struct engine_state {
 
 void state_init(struct engine_state *st, uint64_t seed);
 void state_release(struct engine_state *st);
+/* What apply_engine takes back. */
+struct record_engine engine_image(const struct engine_state *st);
 
 /* -- apply: the only code that changes the durable state; decides nothing -------------------- */
 

@@ -68,16 +68,7 @@ static uint64_t sum_jobs(const struct engine *e) {
 }
 
 uint64_t engine_checksum(const struct engine *e) {
-    struct record_engine all = {.next_id = e->st.next_id,
-                                .next_queue = e->st.next_queue,
-                                .next_dead_seq = e->st.next_dead_seq,
-                                .next_audit = e->st.next_audit,
-                                .next_group = e->st.next_group,
-                                .next_job = e->st.next_job,
-                                .next_exchange = e->st.topology.next_exchange,
-                                .next_binding = e->st.topology.next_binding,
-                                .next_pattern = e->st.topology.next_pattern,
-                                .deleted = e->st.deleted};
+    const struct record_engine all = engine_image(&e->st);
     uint8_t meta[RECORD_META_MAX];
     uint64_t sum = hash64(span_of(meta, record_engine_put(meta, &all)), 0);
     for (uint32_t i = e->st.oldest_queue; i; i = queue_at(&e->st, i)->newer) {
