@@ -134,24 +134,12 @@ static void add_finding(void *ctx, const struct finding *f) {
     buf_release(&text);
 }
 
-static bool is_allowed(struct span allow_from, const char *queue) {
-    if (allow_from.n == 0)
-        return true;
-    struct json_error error;
-    struct json *names = json_parse(allow_from, &error);
-    bool is_named = false;
-    for (size_t i = 0; i < json_count(names) && !is_named; i++)
-        is_named = span_equal_str(json_string(json_at(names, i)), queue);
-    json_free(names);
-    return is_named;
-}
-
 /* A target that is not in the file may be on the server: nothing is known of it. */
 static enum doctor_target target_of(const struct policy_file *file, const struct policy_entry *e) {
     const struct policy_entry *target = policy_file_find(file, e->texts.target);
     if (target == NULL)
         return TARGET_FINE;
-    if (!is_allowed(target->texts.allow_from, e->queue))
+    if (!policy_admits(&target->texts, span_str(e->queue)))
         return TARGET_REFUSES;
     return target->texts.target.n > 0 ? TARGET_MOVES_ON : TARGET_FINE;
 }

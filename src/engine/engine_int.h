@@ -230,7 +230,6 @@ void target_release(struct target *t);
 /* The same through the queue's dead-letter exchange (dead_letter.c). False when it has none. */
 bool dead_letter_find(struct engine *e, const struct queue *q, int64_t now, enum reason reason,
                       struct target *t);
-bool target_is_allowed(const struct queue *target, struct span from);
 /* True when a queue with that target would, by the targets of others, come back to itself. */
 bool target_makes_cycle(const struct engine *e, struct span queue, struct span target);
 

@@ -81,7 +81,7 @@ static enum err check_target(const struct engine *e, struct span queue,
     if (target_makes_cycle(e, queue, texts->target))
         return ERR_TARGET_CYCLE;
     const struct queue *to = queue_by_name(&e->st, texts->target);
-    return to && !target_is_allowed(to, queue) ? ERR_TARGET_REFUSED : OK;
+    return to && !policy_admits(&to->texts, queue) ? ERR_TARGET_REFUSED : OK;
 }
 
 enum err engine_queue_put(struct engine *e, int64_t now, struct span queue,

@@ -5,25 +5,13 @@
 #include <assert.h>
 #include <string.h>
 
-bool target_is_allowed(const struct queue *target, struct span from) {
-    if (target->texts.allow_from.n == 0)
-        return true;
-    struct json_error error;
-    struct json *names = json_parse(target->texts.allow_from, &error);
-    bool allowed = false;
-    for (size_t i = 0; i < json_count(names); i++)
-        allowed |= span_equal(json_string(json_at(names, i)), from);
-    json_free(names);
-    return allowed;
-}
-
 /* The target for this death; NULL when it stays. */
 static struct queue *find(struct engine *e, const struct queue *q, enum reason reason,
                           struct span trail) {
     if (q->texts.target.n == 0 || !(q->policy.target_reasons & 1U << reason))
         return NULL;
     struct queue *to = queue_by_name(&e->st, q->texts.target);
-    if (!to || to == q || !target_is_allowed(to, span_of(q->name, q->name_bytes)))
+    if (!to || to == q || !policy_admits(&to->texts, span_of(q->name, q->name_bytes)))
         return NULL;
     /* It would come back to where it died of the same, and nobody rejected it since. */
     return trail_has(trail, to->number, reason) ? NULL : to;

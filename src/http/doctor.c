@@ -226,25 +226,13 @@ static bool look_at_keys(struct round *d, struct span name) {
     return d->key_bytes < KEYS_READ_MAX;
 }
 
-static bool is_allowed(struct span allow_from, struct span name) {
-    if (allow_from.n == 0)
-        return true;
-    struct json_error error;
-    struct json *names = json_parse(allow_from, &error);
-    bool is_named = false;
-    for (size_t i = 0; i < json_count(names) && !is_named; i++)
-        is_named = span_equal(json_string(json_at(names, i)), name);
-    json_free(names);
-    return is_named;
-}
-
 static enum doctor_target look_at_target(struct round *d, const struct patient *p) {
     struct queue_view target;
     if (p->target.n == 0)
         return TARGET_FINE;
     if (engine_queue_brief(d->engine, kept(&p->target), &target) != OK)
         return TARGET_MISSING;
-    if (!is_allowed(target.texts->allow_from, kept(&p->name)))
+    if (!policy_admits(target.texts, kept(&p->name)))
         return TARGET_REFUSES;
     if (target.texts->target.n > 0)
         return TARGET_MOVES_ON;

@@ -76,6 +76,9 @@ struct policy_texts {
 void policy_texts_spans(const struct policy_texts *t, struct span ret[static POLICY_TEXTS]);
 struct policy_texts policy_texts_of(const struct span spans[static POLICY_TEXTS]);
 bool policy_texts_equal(const struct policy_texts *a, const struct policy_texts *b);
+/* True when a queue of that policy takes dead letters from the queue `from`: its allow_from names
+ * it, or is empty. */
+bool policy_admits(const struct policy_texts *t, struct span from);
 
 struct policy policy_default(void);
 bool policy_equal(const struct policy *a, const struct policy *b);

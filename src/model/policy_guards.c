@@ -52,6 +52,18 @@ bool policy_texts_equal(const struct policy_texts *a, const struct policy_texts 
     return true;
 }
 
+bool policy_admits(const struct policy_texts *t, struct span from) {
+    if (t->allow_from.n == 0)
+        return true;
+    struct json_error error;
+    struct json *names = json_parse(t->allow_from, &error);
+    bool is_named = false;
+    for (size_t i = 0; i < json_count(names) && !is_named; i++)
+        is_named = span_equal(json_string(json_at(names, i)), from);
+    json_free(names);
+    return is_named;
+}
+
 bool policy_guards_equal(const struct policy *a, const struct policy *b) {
     const struct breaker_policy *x = &a->breaker, *y = &b->breaker;
     return a->deliveries_max == b->deliveries_max && a->retry_budget_ppm == b->retry_budget_ppm &&
