@@ -28,8 +28,7 @@ static void put_entry(const struct audit_entry *entry, struct json_writer *w) {
     view_number(w, "number", entry->number);
     view_time(w, "at", entry->at);
     view_text(w, "actor", entry->actor);
-    json_name(w, "action");
-    json_put_str(w, audit_action_name(entry->action));
+    view_str(w, "action", audit_action_name(entry->action));
     view_text_or_null(w, "queue", entry->queue);
     view_text_or_null(w, "scope", entry->scope);
     put_target(w, entry);
@@ -104,11 +103,7 @@ static void reply_object(struct call *c, const struct audit_query *query) {
     engine_audit(call_engine(c), query, put_item, &page, &next);
     json_end(w, ']');
     view_number(w, "count", page.count);
-    json_name(w, "next");
-    if (next != 0)
-        json_put_u64(w, next);
-    else
-        json_put_null(w);
+    view_number_or_null(w, "next", next);
     json_end(w, '}');
 }
 

@@ -27,7 +27,7 @@ static void put_rule(struct json_writer *w, const struct rule *rule, struct span
     struct buf why;
     buf_init(&why, LIMIT_BODY);
     add_why(json_at(all, rule->number), rule->number, &why);
-    view_text(w, "action", span_str(rule_action_name(rule->action)));
+    view_str(w, "action", rule_action_name(rule->action));
     view_number(w, "rule", rule->number);
     view_text(w, "why", buf_span(&why));
     buf_release(&why);
@@ -62,10 +62,10 @@ void handle_classify(struct call *c) {
     if (rules_find(rules, values[0], values[1], &rule)) {
         put_rule(&w, &rule, q.texts->rules);
     } else {
-        view_text(&w, "action", span_str(rule_action_name(RULE_RETRY)));
+        view_str(&w, "action", rule_action_name(RULE_RETRY));
         json_name(&w, "rule");
         json_put_null(&w);
-        view_text(&w, "why", span_str("no rule matches: the queue's own backoff and limit"));
+        view_str(&w, "why", "no rule matches: the queue's own backoff and limit");
     }
     json_end(&w, '}');
     rules_free(rules);

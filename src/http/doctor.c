@@ -69,8 +69,8 @@ static void put_finding(void *ctx, const struct finding *f) {
     struct round *d = ctx;
     struct json_writer *w = &d->w;
     json_begin(w, '{');
-    view_text(w, "code", span_str(f->code));
-    view_text(w, "severity", span_str(severity_name(f->severity)));
+    view_str(w, "code", f->code);
+    view_str(w, "severity", severity_name(f->severity));
     view_text_or_null(w, "queue", f->queue);
     view_text(w, "fact", f->fact);
     view_text(w, "fix", f->fix);

@@ -19,18 +19,9 @@ static void put_versions(struct json_writer *w, const struct group_view *g) {
     json_end(w, ']');
 }
 
-static void put_number_or_null(struct json_writer *w, const char *name, uint64_t value) {
-    json_name(w, name);
-    if (value != 0)
-        json_put_u64(w, value);
-    else
-        json_put_null(w);
-}
-
 /* How it stands with the people who care for it. */
 static void put_state(struct json_writer *w, const struct group_view *g) {
-    json_name(w, "state");
-    json_put_str(w, group_state_name(g->state));
+    view_str(w, "state", group_state_name(g->state));
     view_time_or_null(w, "state_at", g->state_at);
     view_text_or_null(w, "owner", g->owner);
     view_text_or_null(w, "note", g->note);
@@ -46,13 +37,11 @@ static void put_group(const struct group_view *g, struct json_writer *w) {
     char key[GROUP_KEY_SIZE];
     group_key_write(g->key, key);
     json_begin(w, '{');
-    json_name(w, "key");
-    json_put_str(w, key);
+    view_str(w, "key", key);
     view_text(w, "queue", g->queue);
     view_text(w, "title", g->title);
     view_text_or_null(w, "error_class", g->error_class);
-    json_name(w, "reason");
-    json_put_str(w, reason_name(g->reason));
+    view_str(w, "reason", reason_name(g->reason));
     view_number(w, "count", g->count);
     view_number(w, "open", g->open);
     view_number(w, "total", g->total);
@@ -62,8 +51,8 @@ static void put_group(const struct group_view *g, struct json_writer *w) {
     view_time(w, "last_seen", g->last_seen);
     put_versions(w, g);
     put_state(w, g);
-    put_number_or_null(w, "newest_id", g->newest);
-    put_number_or_null(w, "oldest_id", g->oldest);
+    view_number_or_null(w, "newest_id", g->newest);
+    view_number_or_null(w, "oldest_id", g->oldest);
     json_end(w, '}');
 }
 

@@ -1,42 +1,28 @@
 #include "http/front.h"
 #include "http/openapi.h"
+#include "http/view.h"
 
 void handle_root(struct call *c) {
     struct json_writer w;
     json_writer_init(&w, c->reply.body);
     json_begin(&w, '{');
-    json_name(&w, "name");
-    json_put_str(&w, "nixie");
-    json_name(&w, "version");
-    json_put_str(&w, NIXIE_VERSION);
+    view_str(&w, "name", "nixie");
+    view_str(&w, "version", NIXIE_VERSION);
     json_name(&w, "links");
     json_begin(&w, '{');
-    json_name(&w, "queues");
-    json_put_str(&w, "/queues");
-    json_name(&w, "dead");
-    json_put_str(&w, "/dead");
-    json_name(&w, "groups");
-    json_put_str(&w, "/groups");
-    json_name(&w, "redrives");
-    json_put_str(&w, "/redrives");
-    json_name(&w, "discards");
-    json_put_str(&w, "/discards");
-    json_name(&w, "policies");
-    json_put_str(&w, "/policies");
-    json_name(&w, "definitions");
-    json_put_str(&w, "/definitions");
-    json_name(&w, "audit");
-    json_put_str(&w, "/audit");
-    json_name(&w, "doctor");
-    json_put_str(&w, "/doctor");
-    json_name(&w, "openapi");
-    json_put_str(&w, "/openapi.json");
-    json_name(&w, "metrics");
-    json_put_str(&w, "/metrics");
-    json_name(&w, "health");
-    json_put_str(&w, "/healthz");
-    json_name(&w, "ready");
-    json_put_str(&w, "/readyz");
+    view_str(&w, "queues", "/queues");
+    view_str(&w, "dead", "/dead");
+    view_str(&w, "groups", "/groups");
+    view_str(&w, "redrives", "/redrives");
+    view_str(&w, "discards", "/discards");
+    view_str(&w, "policies", "/policies");
+    view_str(&w, "definitions", "/definitions");
+    view_str(&w, "audit", "/audit");
+    view_str(&w, "doctor", "/doctor");
+    view_str(&w, "openapi", "/openapi.json");
+    view_str(&w, "metrics", "/metrics");
+    view_str(&w, "health", "/healthz");
+    view_str(&w, "ready", "/readyz");
     json_end(&w, '}');
     json_end(&w, '}');
 }

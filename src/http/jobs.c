@@ -13,16 +13,6 @@ enum { EXAMPLES = 3, WARNING_SIZE = 640 };
 
 /* -- a job as the API shows it --------------------------------------------------------------- */
 
-static void put_flag(struct json_writer *w, const char *name, bool value) {
-    json_name(w, name);
-    json_put_bool(w, value);
-}
-
-static void put_name(struct json_writer *w, const char *name, const char *value) {
-    json_name(w, name);
-    json_put_str(w, value);
-}
-
 static void put_counts(const struct job_counts *counts, struct json_writer *w) {
     view_number(w, "selected", counts->selected);
     view_number(w, "succeeded", counts->succeeded);
@@ -49,7 +39,7 @@ static void put_settings(const struct job_view *j, struct json_writer *w) {
     view_text_or_null(w, "actor", j->actor);
     view_text_or_null(w, "reason", j->reason);
     if (j->kind == JOB_DISCARD)
-        put_name(w, "why", discard_reason_name(j->why));
+        view_str(w, "why", discard_reason_name(j->why));
     view_number(w, "fence", j->fence);
     json_name(w, "rate");
     if (j->rate_milli != 0)
@@ -62,8 +52,8 @@ static void put_settings(const struct job_view *j, struct json_writer *w) {
         json_put_double(w, (double)j->stop_if_ppm / 1000000);
     else
         json_put_null(w);
-    put_flag(w, "force", j->force);
-    put_flag(w, "clear_deaths", j->clear_deaths);
+    view_flag(w, "force", j->force);
+    view_flag(w, "clear_deaths", j->clear_deaths);
     if (j->patch.n > 0) {
         json_name(w, "patch");
         json_put_raw(w, j->patch);
@@ -81,8 +71,8 @@ static void put_warning(struct json_writer *w, const char *code, const char *for
     va_end(args);
     assert(n > 0 && (size_t)n < sizeof text);
     json_begin(w, '{');
-    put_name(w, "code", code);
-    put_name(w, "message", text);
+    view_str(w, "code", code);
+    view_str(w, "message", text);
     json_end(w, '}');
 }
 
@@ -133,7 +123,7 @@ static void put_versions(const struct job_view *j, struct json_writer *w) {
         json_begin(w, '{');
         view_text(w, "version", j->versions[i].name);
         view_number(w, "count", j->versions[i].count);
-        put_flag(w, "claiming", j->versions[i].is_claiming);
+        view_flag(w, "claiming", j->versions[i].is_claiming);
         json_end(w, '}');
     }
     json_end(w, ']');
@@ -148,16 +138,16 @@ enum shown {
 static void put_members(const struct job_view *j, enum shown shown, struct json_writer *w) {
     if (shown != SHOWN_PLAN)
         view_number(w, "id", j->number);
-    put_name(w, "kind", job_kind_name(j->kind));
+    view_str(w, "kind", job_kind_name(j->kind));
     if (shown != SHOWN_PLAN)
-        put_name(w, "state", job_state_name(j->state));
-    put_flag(w, "selecting", j->is_selecting);
+        view_str(w, "state", job_state_name(j->state));
+    view_flag(w, "selecting", j->is_selecting);
     put_settings(j, w);
     put_counts(&j->counts, w);
     view_number(w, "sent", j->sent);
     if (shown != SHOWN_LISTED) {
         view_number(w, "new_since", j->new_since);
-        put_flag(w, "new_since_complete", j->new_since_is_complete);
+        view_flag(w, "new_since_complete", j->new_since_is_complete);
     }
     view_time_or_null(w, "created_at", j->created_at);
     view_time_or_null(w, "changed_at", j->changed_at);
@@ -214,17 +204,6 @@ static void start(struct call *c, const struct job_new *job) {
 
 /* -- planning one ---------------------------------------------------------------------------- */
 
-static void put_payload(struct json_writer *w, struct span payload) {
-    json_name(w, "payload");
-    if (span_is_utf8(payload)) {
-        json_put_string(w, payload);
-        return;
-    }
-    json_put_null(w);
-    json_name(w, "payload_base64");
-    json_put_base64(w, payload);
-}
-
 static void put_parts(struct json_writer *w, const char *name, struct span headers,
                       struct span payload) {
     json_name(w, name);
@@ -234,7 +213,7 @@ static void put_parts(struct json_writer *w, const char *name, struct span heade
         json_put_raw(w, headers);
     else
         json_put_null(w);
-    put_payload(w, payload);
+    view_payload(w, payload);
     json_end(w, '}');
 }
 
@@ -250,7 +229,7 @@ static void put_preview(struct call *c, struct span patch, const struct message_
     if (e == OK)
         put_parts(w, "after", buf_span(&headers), buf_span(&payload));
     else
-        put_name(w, "error", patch_trouble(e, m->payload));
+        view_str(w, "error", patch_trouble(e, m->payload));
     json_end(w, '}');
     buf_release(&payload);
     buf_release(&headers);
@@ -286,8 +265,8 @@ static void reply_plan(struct call *c, const struct job_new *job) {
     struct json_writer w;
     json_writer_init(&w, c->reply.body);
     json_begin(&w, '{');
-    put_flag(&w, "dry_run", true);
-    put_flag(&w, "complete", is_complete);
+    view_flag(&w, "dry_run", true);
+    view_flag(&w, "complete", is_complete);
     put_members(&j, SHOWN_PLAN, &w);
     put_examples(c, job->patch, ids, n, &w);
     json_end(&w, '}');

@@ -131,8 +131,7 @@ static void reply_page(struct call *c, const struct search *s) {
         json_put_null(&w);
     else
         cursor_write(&page.next, &w);
-    json_name(&w, "complete");
-    json_put_bool(&w, page.is_complete);
+    view_flag(&w, "complete", page.is_complete);
     view_number(&w, "looked_at", page.looked_at);
     json_end(&w, '}');
 }

@@ -36,8 +36,7 @@ static void reply_batch(struct call *c, const struct enqueued *enqueued, size_t 
     struct json_writer w;
     json_writer_init(&w, c->reply.body);
     json_begin(&w, '{');
-    json_name(&w, "count");
-    json_put_u64(&w, count);
+    view_number(&w, "count", count);
     json_name(&w, "ids");
     json_begin(&w, '[');
     size_t duplicates = 0;
@@ -46,8 +45,7 @@ static void reply_batch(struct call *c, const struct enqueued *enqueued, size_t 
         duplicates += enqueued[i].duplicate ? 1 : 0;
     }
     json_end(&w, ']');
-    json_name(&w, "duplicates");
-    json_put_u64(&w, duplicates);
+    view_number(&w, "duplicates", duplicates);
     json_end(&w, '}');
     c->reply.status = 201;
 }
@@ -211,7 +209,6 @@ void handle_list(struct call *c) {
         view_message(&m, 0, c->now, &w);
     }
     json_end(&w, ']');
-    json_name(&w, "count");
-    json_put_u64(&w, count);
+    view_number(&w, "count", count);
     json_end(&w, '}');
 }

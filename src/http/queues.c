@@ -81,9 +81,8 @@ static void reply_stand(struct call *c, const struct policy *policy,
     bool is_same = is_there && policy_equal(policy, q.policy) && policy_texts_equal(texts, q.texts);
     json_writer_init(&w, c->reply.body);
     json_begin(&w, '{');
-    json_name(&w, "dry_run");
-    json_put_bool(&w, true);
-    view_text(&w, "action", span_str(!is_there ? "create" : is_same ? "none" : "change"));
+    view_flag(&w, "dry_run", true);
+    view_str(&w, "action", !is_there ? "create" : is_same ? "none" : "change");
     json_end(&w, '}');
 }
 
@@ -232,7 +231,6 @@ void handle_queues(struct call *c) {
         return;
     }
     json_end(w, ']');
-    json_name(w, "count");
-    json_put_u64(w, page.count);
+    view_number(w, "count", page.count);
     json_end(w, '}');
 }

@@ -1,4 +1,5 @@
 #include "http/claims.h"
+#include "http/view.h"
 
 static void settle_one(struct call *c, enum settle_action action) {
     struct json *json;
@@ -68,11 +69,9 @@ static void put_results(struct call *c, const struct settle_body *body, const en
     json_begin(&w, '[');
     for (size_t i = 0; i < body->count; i++) {
         json_begin(&w, '{');
-        json_name(&w, "id");
-        json_put_u64(&w, body->items[i].id);
+        view_number(&w, "id", body->items[i].id);
         if (results[i] == OK) {
-            json_name(&w, "status");
-            json_put_str(&w, state_name(state_after(c, &body->items[i])));
+            view_str(&w, "status", state_name(state_after(c, &body->items[i])));
         } else {
             json_name(&w, "error");
             problem_write(problem_of(results[i]), &w);

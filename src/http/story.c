@@ -86,8 +86,7 @@ static void put_line(void *ctx, const struct history_entry *entry) {
         return;
     json_begin(w, '{');
     view_number(w, "attempt", entry->attempt);
-    json_name(w, "event");
-    json_put_str(w, event_name(entry->event));
+    view_str(w, "event", event_name(entry->event));
     view_time_as(w, "at", entry->at, s->flags);
     put_who(s, entry);
     view_text_if_any(w, "error_class", entry->error_class);

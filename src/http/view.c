@@ -74,14 +74,25 @@ void view_number(struct json_writer *w, const char *name, uint64_t value) {
     json_put_u64(w, value);
 }
 
-static void put_name(struct json_writer *w, const char *name, const char *value) {
+void view_number_or_null(struct json_writer *w, const char *name, uint64_t value) {
+    json_name(w, name);
+    if (value != 0)
+        json_put_u64(w, value);
+    else
+        json_put_null(w);
+}
+
+void view_str(struct json_writer *w, const char *name, const char *value) {
     json_name(w, name);
     json_put_str(w, value);
 }
 
-/* -- messages -------------------------------------------------------------------------------- */
+void view_flag(struct json_writer *w, const char *name, bool value) {
+    json_name(w, name);
+    json_put_bool(w, value);
+}
 
-static void put_payload(struct json_writer *w, struct span payload) {
+void view_payload(struct json_writer *w, struct span payload) {
     json_name(w, "payload");
     if (span_is_utf8(payload)) {
         json_put_string(w, payload);
@@ -91,6 +102,8 @@ static void put_payload(struct json_writer *w, struct span payload) {
     json_name(w, "payload_base64");
     json_put_base64(w, payload);
 }
+
+/* -- messages -------------------------------------------------------------------------------- */
 
 static void put_lease(struct json_writer *w, const struct message_view *m) {
     char text[48];
@@ -115,7 +128,7 @@ static void put_death(struct json_writer *w, const struct message_view *m, unsig
     json_name(w, "death");
     json_begin(w, '{');
     view_number(w, "dead_seq", m->dead_seq);
-    put_name(w, "by", decider_name(reason_decider(m->reason)));
+    view_str(w, "by", decider_name(reason_decider(m->reason)));
     view_time_as(w, "died_at", m->died_at, flags);
     put_time_or_null_as(w, "first_failed_at", m->first_failed_at, flags);
     put_time_or_null_as(w, "last_failed_at", m->has_error ? m->failed_at : 0, flags);
@@ -130,29 +143,27 @@ static void put_death(struct json_writer *w, const struct message_view *m, unsig
     if (m->group_key != 0) {
         char key[GROUP_KEY_SIZE];
         group_key_write(m->group_key, key);
-        put_name(w, "group", key);
+        view_str(w, "group", key);
     }
     view_text_if_any(w, "worker", m->worker);
     view_text_if_any(w, "worker_version", m->worker_version);
-    if (m->is_unroutable) {
-        json_name(w, "unroutable");
-        json_put_bool(w, true);
-    }
+    if (m->is_unroutable)
+        view_flag(w, "unroutable", true);
     char trace[TRACE_ID_SIZE];
     if (trace_id_of(m->headers, trace))
-        put_name(w, "trace_id", trace);
+        view_str(w, "trace_id", trace);
     json_end(w, '}');
 }
 
 static void put_dead(struct json_writer *w, const struct message_view *m, unsigned flags) {
-    put_name(w, "reason", reason_name(m->reason));
+    view_str(w, "reason", reason_name(m->reason));
     view_time_as(w, "died_at", m->died_at, flags);
     put_death(w, m, flags);
     if (m->state != STATE_DISCARDED)
         return;
     json_name(w, "discarded");
     json_begin(w, '{');
-    put_name(w, "reason", discard_reason_name(m->discard_reason));
+    view_str(w, "reason", discard_reason_name(m->discard_reason));
     view_time_as(w, "gone_at", m->dead_expires_at, flags);
     json_end(w, '}');
 }
@@ -207,8 +218,8 @@ void view_message_members(const struct message_view *m, unsigned flags, int64_t 
     view_number(w, "id", m->id);
     view_text(w, "queue", m->queue);
     if ((flags & VIEW_NO_PAYLOAD) == 0)
-        put_payload(w, m->payload);
-    put_name(w, "status", state_name(m->state));
+        view_payload(w, m->payload);
+    view_str(w, "status", state_name(m->state));
     view_number(w, "retry_count", m->retry_count);
     view_number(w, "max_retries", m->max_retries);
     put_time_or_null_as(w, "retry_after", m->retry_after, flags);
@@ -251,7 +262,7 @@ void view_breaker(const struct queue_view *q, struct json_writer *w) {
         return;
     }
     json_begin(w, '{');
-    view_text(w, "state", span_str(breaker_state_name(q->breaker)));
+    view_str(w, "state", breaker_state_name(q->breaker));
     view_time(w, "since", q->breaker_at);
     view_time_or_null(w, "until", q->breaker_until);
     view_text_or_null(w, "cause", q->breaker_cause);
@@ -300,8 +311,7 @@ static void put_conservation(struct json_writer *w, const struct queue_view *q) 
     view_number(w, "succeeded_total", q->ledger.succeeded);
     view_number(w, "discarded_total", q->ledger.discarded);
     view_number(w, "moved_out", q->ledger.moved_out);
-    json_name(w, "holds");
-    json_put_bool(w, queue_view_holds(q));
+    view_flag(w, "holds", queue_view_holds(q));
     json_end(w, '}');
 }
 

@@ -46,3 +46,8 @@ void view_text_or_null(struct json_writer *w, const char *name,
                        struct span text); /* empty is null */
 void view_text_if_any(struct json_writer *w, const char *name, struct span text);
 void view_number(struct json_writer *w, const char *name, uint64_t value);
+void view_number_or_null(struct json_writer *w, const char *name, uint64_t value); /* 0 is null */
+void view_str(struct json_writer *w, const char *name, const char *value);
+void view_flag(struct json_writer *w, const char *name, bool value);
+/* A payload as `payload`; one that is no UTF-8 as `payload_base64`, beside a null. */
+void view_payload(struct json_writer *w, struct span payload);

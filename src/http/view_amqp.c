@@ -66,7 +66,7 @@ static void put_properties(struct json_writer *w, struct span list) {
 static void put_death(struct json_writer *w, const struct death *d) {
     json_begin(w, '{');
     put_text(w, "queue", d->queue);
-    view_text(w, "reason", span_str(reason_name(d->reason)));
+    view_str(w, "reason", reason_name(d->reason));
     view_number(w, "count", d->count);
     view_time(w, "first_at", d->at);
     put_text(w, "exchange", d->exchange);
@@ -123,15 +123,10 @@ static void put_effective(struct json_writer *w, const struct queue_settings *s)
     put_number_if_given(w, "max-length", s->max_length, -1);
     put_number_if_given(w, "max-length-bytes", s->max_length_bytes, -1);
     if (s->overflow >= 0)
-        view_text(w, "overflow", span_str(length_overflow_name((enum length_overflow)s->overflow)));
+        view_str(w, "overflow", length_overflow_name((enum length_overflow)s->overflow));
     put_number_if_given(w, "delivery-limit", s->delivery_limit, NO_LIMIT_GIVEN);
     put_number_if_given(w, "max-priority", s->max_priority, -1);
     json_end(w, '}');
-}
-
-static void put_flag(struct json_writer *w, const char *name, bool v) {
-    json_name(w, name);
-    json_put_bool(w, v);
 }
 
 void view_queue_amqp(const struct queue_amqp_view *q, struct json_writer *w) {
@@ -140,10 +135,10 @@ void view_queue_amqp(const struct queue_amqp_view *q, struct json_writer *w) {
         return;
     }
     json_begin(w, '{');
-    put_flag(w, "durable", q->durable);
-    put_flag(w, "exclusive", q->exclusive);
-    put_flag(w, "auto_delete", q->auto_delete);
-    view_text(w, "type", span_str(queue_type_name(q->type)));
+    view_flag(w, "durable", q->durable);
+    view_flag(w, "exclusive", q->exclusive);
+    view_flag(w, "auto_delete", q->auto_delete);
+    view_str(w, "type", queue_type_name(q->type));
     json_name(w, "arguments");
     json_put_raw(w, q->arguments.n > 0 ? q->arguments : span_str("{}"));
     view_text_or_null(w, "policy", q->policy);
@@ -175,7 +170,7 @@ void view_pattern_policy(const struct pattern_policy *p, struct json_writer *w) 
     view_text(w, "vhost", p->vhost);
     view_text(w, "name", p->name);
     view_text(w, "pattern", p->pattern);
-    view_text(w, "apply-to", span_str(policy_applies_name(p->applies)));
+    view_str(w, "apply-to", policy_applies_name(p->applies));
     json_name(w, "priority");
     json_put_i64(w, p->priority);
     json_name(w, "definition");
