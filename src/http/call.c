@@ -78,6 +78,22 @@ bool call_is_valid(struct call *c) {
     return false;
 }
 
+bool call_body_is_good(struct call *c, enum body_verdict verdict) {
+    const struct field_errors *errors = &c->http->errors;
+    switch (verdict) {
+    case BODY_GOOD:
+        return true;
+    case BODY_INVALID:
+        reply_fields(&c->reply, errors);
+        break;
+    case BODY_TOO_LARGE:
+        reply_problem(&c->reply, 413, "payload too large", "%s %s", errors->items[0].field,
+                      errors->items[0].message);
+        break;
+    }
+    return false;
+}
+
 /* -- who may --------------------------------------------------------------------------------- */
 
 /* Takes as long for a wrong token as for the right one. */

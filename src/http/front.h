@@ -70,6 +70,10 @@ bool call_body(struct call *c, bool is_required, struct json **ret_json);
  * are none. */
 bool call_is_valid(struct call *c);
 
+/* True when a body was found good; else the reply is set from http->errors: a 422, or the 413 of a
+ * payload that is too large. */
+bool call_body_is_good(struct call *c, enum body_verdict verdict);
+
 /* Replies with a message as it is now. It may have moved on from the queue of the path, to the target
  * of its dead letters. */
 void call_show(struct call *c, uint64_t id);

@@ -161,23 +161,14 @@ void handle_edit(struct call *c) {
     struct json *json;
     if (!call_body(c, true, &json))
         return;
-    struct field_errors *errors = &c->http->errors;
     struct edit_body b;
     edit_body_init(&b);
-    switch (edit_body_read(&b, json, c->server->limits.payload_bytes_max, errors)) {
-    case BODY_GOOD:
+    size_t payload_bytes_max = c->server->limits.payload_bytes_max;
+    if (call_body_is_good(c, edit_body_read(&b, json, payload_bytes_max, &c->http->errors))) {
         if (b.patch.n > 0)
             edit_patched(c, &b);
         else
             edit(c, &b);
-        break;
-    case BODY_INVALID:
-        reply_fields(&c->reply, errors);
-        break;
-    case BODY_TOO_LARGE:
-        reply_problem(&c->reply, 413, "payload too large", "%s %s", errors->items[0].field,
-                      errors->items[0].message);
-        break;
     }
     edit_body_release(&b);
     json_free(json);

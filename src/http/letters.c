@@ -195,18 +195,8 @@ void handle_dead_import(struct call *c) {
 
     const struct server_limits *limits = &c->server->limits;
     struct letters_body *body = letters_body_new(limits->body_bytes_max);
-    switch (letters_body_read(body, json, limits->payload_bytes_max, errors)) {
-    case BODY_GOOD:
+    if (call_body_is_good(c, letters_body_read(body, json, limits->payload_bytes_max, errors)))
         import(c, body, dry_run);
-        break;
-    case BODY_INVALID:
-        reply_fields(&c->reply, errors);
-        break;
-    case BODY_TOO_LARGE:
-        reply_problem(&c->reply, 413, "payload too large", "%s %s", errors->items[0].field,
-                      errors->items[0].message);
-        break;
-    }
     letters_body_free(body);
     json_free(json);
 }

@@ -77,8 +77,7 @@ static void forgive_repeated(struct call *c) {
 }
 
 void handle_enqueue(struct call *c) {
-    struct http *h = c->http;
-    struct enqueue_body *body = &h->enqueue;
+    struct enqueue_body *body = &c->http->enqueue;
     body->is_batch = false;
     struct json *json;
     if (!call_body(c, true, &json)) {
@@ -90,20 +89,10 @@ void handle_enqueue(struct call *c) {
         .payload_bytes_max = c->server->limits.payload_bytes_max,
         .header_key = c->request->idempotency_key,
     };
-    switch (enqueue_body_read(body, json, &limits, &h->errors)) {
-    case BODY_GOOD:
+    if (call_body_is_good(c, enqueue_body_read(body, json, &limits, &c->http->errors)))
         enqueue(c, body);
-        break;
-    case BODY_INVALID:
-        reply_fields(&c->reply, &h->errors);
+    else
         forgive_repeated(c);
-        break;
-    case BODY_TOO_LARGE:
-        reply_problem(&c->reply, 413, "payload too large", "%s %s", h->errors.items[0].field,
-                      h->errors.items[0].message);
-        forgive_repeated(c);
-        break;
-    }
     json_free(json);
 }
 
