@@ -37,6 +37,13 @@ static inline void rig_on_disk(struct rig *r, struct crash_io *d) {
     rig_init(r, &crash_io_table, d, LOG_SEGMENT_BYTES_MIN);
 }
 
+/* The same on a disk made for it, which the caller frees. */
+static inline struct crash_io *rig_on_new_disk(struct rig *r, uint64_t seed) {
+    struct crash_io *d = crash_io_new(seed);
+    rig_on_disk(r, d);
+    return d;
+}
+
 /* Data of record `tag`: any piece of it is unlike that of another. */
 static inline void rig_fill(uint8_t *p, size_t n, uint64_t tag) {
     for (size_t i = 0; i < n; i++)
@@ -101,6 +108,11 @@ static inline enum err rig_check(struct rig *r) {
 static inline void rig_close(struct rig *r) {
     log_free(r->log);
     r->log = NULL;
+}
+
+static inline void rig_reopen(struct rig *r) {
+    rig_close(r);
+    rig_open(r);
 }
 
 /* One frame of n records with that much data each; returns the position of the last. */

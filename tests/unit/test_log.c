@@ -37,8 +37,7 @@ static void folder_remove(struct log_dir *dir) {
 
 /* Runs a test over both tables. */
 static void over_both(void (*test)(struct rig *r)) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     test(&rig);
     CHECK_EQ(crash_io_counts(d).open_files, 0);
     crash_io_free(d);
@@ -79,8 +78,7 @@ static void append_commit_reopen(struct rig *r) {
     CHECK(log_end(r->log) == end && log_durable(r->log) == end);
     rig_append(r, 1, 10);
     rig_commit(r);
-    rig_close(r);
-    rig_open(r);
+    rig_reopen(r);
     CHECK(rig_saw(r, 1, 9));
     rig_close(r);
 }
@@ -90,22 +88,19 @@ static void append_commit_reopen_over_both(void) {
 }
 
 static void what_was_not_committed_is_gone(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     rig_append(&rig, 1, 10);
     rig_commit(&rig);
     rig_append(&rig, 1, 10);
-    rig_close(&rig);
-    rig_open(&rig);
+    rig_reopen(&rig);
     CHECK(rig_saw(&rig, 1, 1));
     rig_close(&rig);
     crash_io_free(d);
 }
 
 static void an_empty_frame_leaves_nothing(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     uint64_t end = log_end(rig.log);
     log_frame_begin(rig.log, 1000);
@@ -156,9 +151,7 @@ static void rolls_and_reads(struct rig *r) {
     rig_commit(r);
     CHECK(log_stats(r->log).segments_made > 10);
     CHECK_EQ(log_stats(r->log).frames, FRAMES);
-    rig_close(r);
-
-    rig_open(r);
+    rig_reopen(r);
     CHECK(rig_saw(r, 1, FRAMES));
     for (size_t i = 0; i < FRAMES; i++) {
         CHECK(r->positions[i] == positions[i]);
@@ -173,8 +166,7 @@ static void rolls_and_reads_over_both(void) {
 }
 
 static void a_frame_may_fill_a_segment(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     size_t most = log_frame_bytes_max(rig.log) - log_record_bytes(8, 0);
     for (int i = 0; i < 3; i++) {
@@ -183,8 +175,7 @@ static void a_frame_may_fill_a_segment(void) {
     }
     rig_append(&rig, 1, 8);
     rig_commit(&rig);
-    rig_close(&rig);
-    rig_open(&rig);
+    rig_reopen(&rig);
     CHECK(rig_saw(&rig, 1, 4));
     CHECK_EQ(rig.found.last_segment - rig.found.first_segment, 3);
     rig_close(&rig);
@@ -192,8 +183,7 @@ static void a_frame_may_fill_a_segment(void) {
 }
 
 static void the_directory_keeps_its_segment_size(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     rig_append(&rig, 1, 8);
     rig_commit(&rig);
@@ -232,8 +222,7 @@ static void a_second_server_is_refused(void) {
 }
 
 static void a_reader_that_refuses_is_named(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     rig_append(&rig, 1, 8);
     rig_commit(&rig);
@@ -250,8 +239,7 @@ static void a_reader_that_refuses_is_named(void) {
 static void a_first_start_can_be_cut_anywhere(void) {
     for (unsigned n = 1; n < 20; n++)
         for (uint64_t seed = 0; seed < 40; seed++) {
-            struct crash_io *d = crash_io_new(seed);
-            rig_on_disk(&rig, d);
+            struct crash_io *d = rig_on_new_disk(&rig, seed);
             crash_io_die_in(d, n);
             if (rig_try_open(&rig) == OK)
                 rig_close(&rig);
@@ -267,8 +255,7 @@ static void a_first_start_can_be_cut_anywhere(void) {
 
 /* Every io error while opening is an answer, not a crash, and leaves a directory that opens. */
 static void io_errors_while_opening(void) {
-    struct crash_io *base = crash_io_new(1);
-    rig_on_disk(&rig, base);
+    struct crash_io *base = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     for (int i = 0; i < 40; i++) {
         rig_append(&rig, 1, 20 * KIB);
@@ -301,8 +288,7 @@ static void io_errors_while_opening(void) {
 /* After big data that is known to be durable, opening reads on without it. */
 static void big_data_is_not_read_at_start(void) {
     enum { BIG = 30, BIG_BYTES = 1000 * 1000 };
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig.config.segment_bytes = 4 << 20;
     rig_open(&rig);
     for (int i = 0; i < BIG; i++) {
@@ -332,8 +318,7 @@ static void big_data_is_not_read_at_start(void) {
 /* -- marks ---------------------------------------------------------------------------------------------------------- */
 
 static void a_mark_covers_the_last_data(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     log_mark(rig.log); /* nothing to cover */
     CHECK(!log_batch_take(rig.log));
@@ -344,8 +329,7 @@ static void a_mark_covers_the_last_data(void) {
     uint64_t end = log_end(rig.log);
     log_mark(rig.log);
     CHECK(log_end(rig.log) == end);
-    rig_close(&rig);
-    rig_open(&rig);
+    rig_reopen(&rig);
     CHECK(rig_saw(&rig, 1, 1));
     CHECK_EQ(rig.found.records, 1);
     CHECK(log_end(rig.log) == end);
@@ -384,16 +368,13 @@ static void room_ends_by_use(void) {
 }
 
 static void full_by_limit_and_back(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig.config.bytes_max = 6 * LOG_SEGMENT_BYTES_MIN;
     rig_open(&rig);
     room_ends_by_use();
     CHECK(crash_io_counts(d).bytes <= rig.config.bytes_max);
     uint64_t last = rig.next_tag - 1;
-    rig_close(&rig);
-
-    rig_open(&rig); /* nothing acknowledged is lost, and it is still full */
+    rig_reopen(&rig); /* nothing acknowledged is lost, and it is still full */
     CHECK(rig_saw(&rig, 1, last));
     CHECK(!log_has_room(rig.log, LOG_USE_ACCEPT, 8));
 
@@ -411,8 +392,7 @@ static void full_by_limit_and_back(void) {
 }
 
 static void full_disk_and_back(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     crash_io_capacity(d, 5 * LOG_SEGMENT_BYTES_MIN + 1000);
     rig_open(&rig);
     room_ends_by_use();
@@ -431,8 +411,7 @@ static void full_disk_and_back(void) {
     CHECK(!log_stats(rig.log).full);
     CHECK(log_has_room(rig.log, LOG_USE_ACCEPT, 100 * KIB));
     uint64_t last = rig.next_tag - 1;
-    rig_close(&rig);
-    rig_open(&rig);
+    rig_reopen(&rig);
     CHECK(rig_saw(&rig, 1, last));
     rig_close(&rig);
     crash_io_free(d);
@@ -440,8 +419,7 @@ static void full_disk_and_back(void) {
 
 /* A batch that does not fit waits, whole and in order, until there is room. */
 static void a_batch_waits_for_room(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     crash_io_capacity(d, 3 * LOG_SEGMENT_BYTES_MIN);
     for (int i = 0; i < 6; i++)
@@ -457,8 +435,7 @@ static void a_batch_waits_for_room(void) {
     CHECK(log_batch_write(rig.log) == OK);
     log_batch_done(rig.log);
     CHECK(log_durable(rig.log) == log_end(rig.log));
-    rig_close(&rig);
-    rig_open(&rig);
+    rig_reopen(&rig);
     CHECK(rig_saw(&rig, 1, 6));
     rig_close(&rig);
     crash_io_free(d);
@@ -469,8 +446,7 @@ static void a_batch_waits_for_room(void) {
 static void a_failing_disk_is_told_from_a_full_one(void) {
     const unsigned calls[] = {CRASH_WRITE, CRASH_SYNC, CRASH_SYNC_DIR, CRASH_RENAME, CRASH_CREATE};
     for (size_t c = 0; c < sizeof calls / sizeof *calls; c++) {
-        struct crash_io *d = crash_io_new(c);
-        rig_on_disk(&rig, d);
+        struct crash_io *d = rig_on_new_disk(&rig, c);
         rig_open(&rig);
         rig_append(&rig, 1, 8);
         rig_commit(&rig);
@@ -495,8 +471,7 @@ static void a_failing_disk_is_told_from_a_full_one(void) {
 /* After a failed sync the kernel may hold lost data for clean. What the next process shows must survive the next loss of power. */
 static void a_failed_sync_is_not_built_upon(void) {
     for (uint64_t seed = 0; seed < 200; seed++) {
-        struct crash_io *d = crash_io_new(seed);
-        rig_on_disk(&rig, d);
+        struct crash_io *d = rig_on_new_disk(&rig, seed);
         rig_open(&rig);
         for (int i = 0; i < 5; i++)
             rig_append(&rig, 1, 700);
@@ -545,8 +520,7 @@ static void cleaning_reads_the_oldest_in_pieces(struct rig *r) {
     CHECK_EQ(log_stats(r->log).segments_removed, 0); /* only now durable: */
     rig_commit(r);
     CHECK_EQ(log_stats(r->log).segments_removed, 1);
-    rig_close(r);
-    rig_open(r);
+    rig_reopen(r);
     CHECK(r->found.first_segment == first + 1);
     CHECK(rig_saw(r, carried + 1, last_tag + 1));
 
@@ -564,8 +538,7 @@ static void cleaning_over_both(void) {
 static void a_dropped_segment_stays_until_its_successor_is_durable(void) {
     for (unsigned n = 1; n < 12; n++)
         for (uint64_t seed = 0; seed < 60; seed++) {
-            struct crash_io *d = crash_io_new(seed);
-            rig_on_disk(&rig, d);
+            struct crash_io *d = rig_on_new_disk(&rig, seed);
             rig_open(&rig);
             while (log_stats(rig.log).segments_made < 2) {
                 rig_append(&rig, 1, 30000);
@@ -631,8 +604,7 @@ static void the_thread_commits(void) {
         CHECK(log_thread_collect(t) == COLLECTED_BATCH);
     }
     log_thread_free(t);
-    rig_close(&rig);
-    rig_open(&rig);
+    rig_reopen(&rig);
     CHECK(rig_saw(&rig, 1, 300));
     rig_close(&rig);
     folder_remove(dir);
@@ -644,8 +616,7 @@ static void the_thread_says_full_and_failed(void) {
     int pipes[2];
     if (pipe(pipes) != 0)
         assert(false && "no pipe");
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     struct log_thread *t = log_thread_new(rig.log, wake, pipes);
     crash_io_fail(d, CRASH_CREATE | CRASH_RENAME, 0, 2, ENOSPC);

@@ -28,8 +28,7 @@ static uint64_t tail_first_tag;
 
 /* Two committed batches, then one whose frames the tests tear. */
 static struct crash_io *torn_base(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     for (int i = 0; i < 2; i++) {
         rig_append(&rig, 2, 50);
@@ -81,9 +80,7 @@ static void check_torn(struct crash_io *d, uint64_t torn_at, uint64_t nonzero_en
     rig.next_tag = last + 1;
     rig_append(&rig, 1, 3);
     rig_commit(&rig);
-    rig_close(&rig);
-
-    rig_open(&rig);
+    rig_reopen(&rig);
     CHECK(rig_saw(&rig, 1, last + 1));
     CHECK_EQ(rig.found.torn_bytes, 0);
     rig_close(&rig);
@@ -161,8 +158,7 @@ static void a_tail_of_garbage_at_every_byte(void) {
 /* The batch made new segments; any of what it wrote may be missing. */
 static void a_torn_batch_over_segments(void) {
     for (uint64_t seed = 0; seed < 300; seed++) {
-        struct crash_io *d = crash_io_new(seed);
-        rig_on_disk(&rig, d);
+        struct crash_io *d = rig_on_new_disk(&rig, seed);
         rig_open(&rig);
         rig_append(&rig, 3, 1000);
         rig_commit(&rig);
@@ -180,8 +176,7 @@ static void a_torn_batch_over_segments(void) {
         for (int i = 0; i < 12; i++)
             rig_append(&rig, 1, 60000);
         rig_commit(&rig);
-        rig_close(&rig);
-        rig_open(&rig);
+        rig_reopen(&rig);
         CHECK(rig_saw(&rig, 1, before + 12));
         CHECK_EQ(rig.found.torn_bytes, 0);
         rig_close(&rig);
@@ -195,8 +190,7 @@ static uint64_t damage_durable;
 
 /* Three segments of small and big records; the last frame is a mark, so that all before it is known to be durable. */
 static struct crash_io *damage_base(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     for (int i = 0; log_stats(rig.log).segments_made < 2 || i % 20; i++) {
         rig_append(&rig, 1 + (size_t)(i % 3), i % 25 == 24 ? 70000 : 100 + (size_t)(i % 50) * 40);
@@ -310,8 +304,7 @@ static void every_bit_of_every_segment_header(void) {
 
 /* Its only segment: losing it would be losing everything, silently. */
 static void the_only_segment_is_never_dropped(void) {
-    struct crash_io *d = crash_io_new(1);
-    rig_on_disk(&rig, d);
+    struct crash_io *d = rig_on_new_disk(&rig, 1);
     rig_open(&rig);
     rig_append(&rig, 1, 100);
     rig_commit(&rig);
