@@ -1,4 +1,6 @@
 /* Bodies of enqueue, claim, the verbs and settle. The first byte picks which; what is accepted is within its bounds. */
+#include "checks.h"
+
 #include "http/bodies.h"
 #include "http/query.h"
 
@@ -7,21 +9,6 @@
 enum { PAYLOAD_MAX = 64, INPUT_MAX = 65536 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check_errors(const struct field_errors *errors) {
-    for (unsigned i = 0; i < errors->count; i++) {
-        assert(span_is_utf8(span_str(errors->items[i].field)));
-        assert(span_is_utf8(span_str(errors->items[i].message)) &&
-               errors->items[i].message[0] != '\0');
-    }
-}
-
-/* Touches every byte, so that a span gone astray is found. */
-static void touch(struct span s) {
-    volatile uint8_t sum = 0;
-    for (size_t i = 0; i < s.n; i++)
-        sum = (uint8_t)(sum + s.p[i]);
-}
 
 static void try_enqueue(const struct json *v, bool with_key, struct field_errors *errors) {
     static struct enqueue_body body;

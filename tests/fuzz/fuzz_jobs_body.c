@@ -1,5 +1,7 @@
 /* Bodies of requests that act on dead letters. The first byte picks which; what is accepted is within its bounds, and a patch that is
  * accepted can be applied: it changes both parts or neither, and leaves JSON where JSON was. */
+#include "checks.h"
+
 #include "http/jobs_body.h"
 
 #include <assert.h>
@@ -8,21 +10,6 @@ enum { PAYLOAD_MAX = 64, INPUT_MAX = 65536 };
 #define NOW INT64_C(1780272000000) /* 2026-06-01 00:00:00 */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check_errors(const struct field_errors *errors) {
-    for (unsigned i = 0; i < errors->count; i++) {
-        assert(span_is_utf8(span_str(errors->items[i].field)));
-        assert(span_is_utf8(span_str(errors->items[i].message)) &&
-               errors->items[i].message[0] != '\0');
-    }
-}
-
-/* Touches every byte, so that a span gone astray is found. */
-static void touch(struct span s) {
-    volatile uint8_t sum = 0;
-    for (size_t i = 0; i < s.n; i++)
-        sum = (uint8_t)(sum + s.p[i]);
-}
 
 static bool is_json(struct span text) {
     struct json_error error;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "check.h"
+#include "net_client.h"
 
 #include "net/conn.h"
 #include "net/loop.h"
@@ -11,7 +12,6 @@
 #include <dirent.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* A receive buffer much below the loopback's 64 KiB segments makes the kernel drop and wait: seconds, on a busy machine. */
-enum { PATIENCE_MS = 10000, BIG_REPLY = 1024 * 1024, SMALL_BUFFER = 128 * 1024 };
+enum { BIG_REPLY = 1024 * 1024, SMALL_BUFFER = 128 * 1024 };
 
 /* -- the world of one case --------------------------------------------------------------------- */
 
@@ -252,20 +252,8 @@ static inline void with_server(struct world *w, const char *host, size_t in_max,
 /* -- client things ----------------------------------------------------------------------------- */
 
 static inline int dial_with(const struct world *w, int in_buffer_bytes) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in to = {
-        .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)w->port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
-    struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    int on = 1;
+    int fd = dial_port(w->port, in_buffer_bytes), on = 1;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (in_buffer_bytes > 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &in_buffer_bytes, sizeof in_buffer_bytes);
-    CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
     return fd;
 }
 
@@ -301,16 +289,6 @@ static inline void reset_and_close(int fd) {
     struct linger now = {.l_onoff = 1, .l_linger = 0};
     setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
     close(fd);
-}
-
-static inline void nap(void) {
-    poll(NULL, 0, 1);
-}
-
-static inline bool wait_for(atomic_int *n, int value) {
-    for (int i = 0; i < PATIENCE_MS && *n < value; i++)
-        nap();
-    return *n >= value;
 }
 
 static inline void command(struct world *w, void (*f)(struct world *w)) {

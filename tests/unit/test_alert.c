@@ -1,11 +1,9 @@
 /* What a queue wants to be told of. */
-#include "check.h"
+#include "field_errors.h"
 
 #include "model/alert.h"
 
 #define URL "\"url\": \"https://example.org/hook\""
-
-static struct field_errors errors;
 
 static void check(const char *text) {
     struct json_error error;
@@ -18,12 +16,7 @@ static void check(const char *text) {
 
 static bool refused(const char *text, const char *field, const char *code) {
     check(text);
-    bool is_so = errors.count == 1 && strcmp(errors.items[0].field, field) == 0 &&
-                 strcmp(errors.items[0].code, code) == 0;
-    for (unsigned i = 0; !is_so && i < errors.count; i++)
-        printf("# %s: %s %s\n", errors.items[i].field, errors.items[i].code,
-               errors.items[i].message);
-    return is_so;
+    return said_alone(field, code);
 }
 
 static size_t read(const char *text, struct alert *ret, size_t most) {

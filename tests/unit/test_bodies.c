@@ -1,4 +1,4 @@
-#include "check.h"
+#include "field_errors.h"
 
 #include "http/bodies.h"
 #include "http/query.h"
@@ -6,7 +6,6 @@
 static struct enqueue_body enqueue;
 static struct settle_body settle;
 static struct claim_body claim;
-static struct field_errors errors;
 static struct json *json;
 
 static const struct json *read(const char *text) {
@@ -15,11 +14,6 @@ static const struct json *read(const char *text) {
     json = json_parse(span_str(text), &error);
     errors.count = 0;
     return json;
-}
-
-static bool said(const char *field, const char *code) {
-    return errors.count >= 1 && strcmp(errors.items[0].field, field) == 0 &&
-           strcmp(errors.items[0].code, code) == 0;
 }
 
 static enum body_verdict read_enqueue(const char *text, struct span header_key) {

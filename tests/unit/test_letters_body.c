@@ -1,9 +1,8 @@
-#include "check.h"
+#include "field_errors.h"
 
 #include "http/letters_body.h"
 
 static struct letters_body *body;
-static struct field_errors errors;
 static struct json *json;
 
 static enum body_verdict read(const char *text) {
@@ -15,15 +14,6 @@ static enum body_verdict read(const char *text) {
     body = letters_body_new(1024 * 1024);
     errors.count = 0;
     return letters_body_read(body, json, 100, &errors);
-}
-
-static bool said(const char *field, const char *code) {
-    if (errors.count >= 1 && strcmp(errors.items[0].field, field) == 0 &&
-        strcmp(errors.items[0].code, code) == 0)
-        return true;
-    for (unsigned i = 0; i < errors.count; i++)
-        printf("# said: %s %s\n", errors.items[i].field, errors.items[i].code);
-    return false;
 }
 
 /* One letter with these members besides the least it needs. */

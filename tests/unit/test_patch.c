@@ -1,11 +1,8 @@
-#include "check.h"
+#include "field_errors.h"
 
 #include "base/json.h"
 #include "base/limits.h"
-#include "model/fields.h"
 #include "model/triage.h"
-
-static struct field_errors errors;
 
 static unsigned check(const char *text) {
     struct json_error error;
@@ -14,11 +11,6 @@ static unsigned check(const char *text) {
     patch_check(patch, "patch", &errors);
     json_free(patch);
     return errors.count;
-}
-
-static bool said(const char *field, const char *code) {
-    return errors.count == 1 && strcmp(errors.items[0].field, field) == 0 &&
-           strcmp(errors.items[0].code, code) == 0;
 }
 
 static void good_patches(void) {
@@ -58,7 +50,7 @@ static void bad_patches(void) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         check(wrong[i][0]);
-        CHECK(said(wrong[i][1], wrong[i][2]));
+        CHECK(said_alone(wrong[i][1], wrong[i][2]));
     }
 }
 
@@ -74,7 +66,7 @@ static void the_number_of_changes(void) {
         buf_add(&text, "]", 2);
         CHECK_EQ(check((const char *)text.p), count == 32 ? 0 : 1);
     }
-    CHECK(said("patch", "out_of_range"));
+    CHECK(said_alone("patch", "out_of_range"));
     buf_release(&text);
 }
 

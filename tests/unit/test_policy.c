@@ -1,9 +1,8 @@
-#include "check.h"
+#include "field_errors.h"
 
 #include "model/message.h"
 #include "model/policy.h"
 
-static struct field_errors errors;
 /* Of the policy read last. */
 static struct json *tree;
 static struct buf memory;
@@ -24,8 +23,7 @@ static struct policy read(const char *text) {
 
 static bool refused(const char *text, const char *field, const char *code) {
     read(text);
-    return errors.count == 1 && strcmp(errors.items[0].field, field) == 0 &&
-           strcmp(errors.items[0].code, code) == 0;
+    return said_alone(field, code);
 }
 
 static void default_backoff_is_the_contract(void) {
@@ -308,8 +306,7 @@ static struct policy read_many(const char *name, const char *item, int count) {
 }
 
 static bool is_refused_for(const char *field, const char *code) {
-    return errors.count == 1 && strcmp(errors.items[0].field, field) == 0 &&
-           strcmp(errors.items[0].code, code) == 0;
+    return said_alone(field, code);
 }
 
 static void long_texts_are_refused(void) {

@@ -1,11 +1,9 @@
 /* Rules: which one takes a failure, what is wrong with one, and what a hostile one costs. */
-#include "check.h"
+#include "field_errors.h"
 
 #include "model/rules.h"
 
 #include <time.h>
-
-static struct field_errors errors;
 
 static void check(const char *text) {
     struct json_error error;
@@ -26,12 +24,7 @@ static struct rules *compile(const char *text) {
 
 static bool refused(const char *text, const char *field, const char *code) {
     check(text);
-    bool is_so = errors.count == 1 && strcmp(errors.items[0].field, field) == 0 &&
-                 strcmp(errors.items[0].code, code) == 0;
-    for (unsigned i = 0; !is_so && i < errors.count; i++)
-        printf("# %s: %s %s\n", errors.items[i].field, errors.items[i].code,
-               errors.items[i].message);
-    return is_so;
+    return said_alone(field, code);
 }
 
 /* The number of the rule that takes it, or -1. */

@@ -1,6 +1,7 @@
 /* TLS connections against OpenSSL's own client, with a certificate made here. The loop runs on the main thread, a blocking client on
  * another; what a server callback saw is read by the client only through atomics. */
 #include "check.h"
+#include "net_client.h"
 
 #include "base/mem.h"
 #include "net/conn.h"
@@ -15,7 +16,6 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 10000, IN_MAX = 64 * 1024 };
+enum { IN_MAX = 64 * 1024 };
 
 /* -- a certificate ----------------------------------------------------------------------------- */
 
@@ -196,22 +196,6 @@ static void with_server(struct world *w, void (*client)(struct world *w)) {
 
 /* -- the client -------------------------------------------------------------------------------- */
 
-static int dial(const struct world *w, int in_buffer_bytes) {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in to = {
-        .sin_family = AF_INET,
-        .sin_port = htons((uint16_t)w->port),
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-    };
-    struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (in_buffer_bytes > 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &in_buffer_bytes, sizeof in_buffer_bytes);
-    CHECK_EQ(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
-    return fd;
-}
-
 struct session {
     int fd;
     SSL_CTX *ctx;
@@ -219,7 +203,8 @@ struct session {
 };
 
 static struct session session_new(const struct world *w, int version, int in_buffer_bytes) {
-    struct session s = {.fd = dial(w, in_buffer_bytes), .ctx = SSL_CTX_new(TLS_client_method())};
+    struct session s = {.fd = dial_port(w->port, in_buffer_bytes),
+                        .ctx = SSL_CTX_new(TLS_client_method())};
     SSL_CTX_set_min_proto_version(s.ctx, version);
     SSL_CTX_set_max_proto_version(s.ctx, version);
     SSL_CTX_set_alpn_protos(s.ctx, (const unsigned char *)"\x02h2\x08http/1.1", 12);
@@ -258,16 +243,6 @@ static bool is_at_end(struct session *s) {
     char byte;
     int r = SSL_read(s->ssl, &byte, 1);
     return r <= 0 && SSL_get_error(s->ssl, r) == SSL_ERROR_ZERO_RETURN;
-}
-
-static void nap(void) {
-    poll(NULL, 0, 1);
-}
-
-static bool wait_for(atomic_int *n, int value) {
-    for (int i = 0; i < PATIENCE_MS && *n < value; i++)
-        nap();
-    return *n >= value;
 }
 
 static void say_hello(struct session *s) {
@@ -537,7 +512,7 @@ static void an_early_goodbye_waits_for_the_handshake(void) {
 static void rubbish_client(struct world *w) {
     static const char request[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     for (int i = 0; i < 3; i++) {
-        int fd = dial(w, 0);
+        int fd = dial_port(w->port, 0);
         uint8_t rubbish[100000];
         for (size_t k = 0; k < sizeof rubbish; k++)
             rubbish[k] = (uint8_t)(k * 73 + (size_t)i);
@@ -583,7 +558,7 @@ static void a_broken_record_closes(void) {
 }
 
 static void silent_client(struct world *w) {
-    int fd = dial(w, 0);
+    int fd = dial_port(w->port, 0);
     CHECK_EQ(send(fd, "\x16\x03\x01", 3, MSG_NOSIGNAL), 3);
     char byte;
     CHECK_EQ(recv(fd, &byte, 1, 0), 0);
