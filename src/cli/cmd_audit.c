@@ -81,9 +81,7 @@ static int list_page(struct call *r, struct listing *l, int64_t limit, struct ou
     int code = get_page(r, l, limit, &entries);
     if (code >= 0)
         return code;
-    size_t n = json_count(entries);
-    for (size_t i = 0; i < n; i++)
-        out_item(o, json_at(entries, i));
+    size_t n = out_items(o, entries);
     out_flush(o);
     /* After the last page, where one that comes later will begin. */
     if (n > 0 && l->is_last && !l->is_newest_first)
@@ -105,7 +103,7 @@ static int list(struct call *r, struct listing *l) {
     if (code < 0 && o.items == 0)
         cli_note(r->cli, "no entries");
     bool has_more = code < 0 && !l->is_last && r->cli->format == FORMAT_TABLE;
-    code = out_finish(&o, code < 0 ? CLI_DONE : o.items > 0 ? CLI_PARTLY : code);
+    code = out_finish_list(&o, code);
     if (has_more)
         cli_note(r->cli, "there may be more: --%s %lld, or --all",
                  l->is_newest_first ? "before" : "after",
@@ -203,13 +201,7 @@ int command_audit(struct cli *cli, int argc, char **argv) {
          .min = 1,
          .max = INT64_MAX,
          .help = "with --newest: only entries before number N"},
-        {.name = "limit",
-         .letter = 'n',
-         .value = "N",
-         .number = &l.limit,
-         .min = 1,
-         .max = INT64_MAX,
-         .help = "at most N (default 100)"},
+        option_limit(&l.limit),
         {.name = "all", .letter = 'a', .flag = &l.is_all, .help = "all of them"},
         {.name = "follow",
          .letter = 'f',

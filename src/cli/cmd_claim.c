@@ -44,10 +44,8 @@ static int claim(struct call *r, const char *queue, const struct claim *c) {
     struct out o;
     out_init(&o, r->cli, c->count != OPTION_NOT_GIVEN, columns, sizeof columns / sizeof columns[0],
              add_row);
-    const struct json *messages = json_get(r->reply, "messages"),
-                      *message = json_get(r->reply, "message");
-    for (size_t i = 0; json_is(messages, JSON_ARRAY) && i < json_count(messages); i++)
-        out_item(&o, json_at(messages, i));
+    const struct json *message = json_get(r->reply, "message");
+    (void)out_items(&o, json_get(r->reply, "messages"));
     if (json_is(message, JSON_OBJECT))
         out_item(&o, message);
     if (o.items == 0)

@@ -72,9 +72,7 @@ static int list_pages(struct call *r, struct listing *l, struct out *o) {
         code = letters_next(&l->letters, r, left < LIMIT_BATCH ? left : LIMIT_BATCH, &letters);
         if (code >= 0)
             break;
-        size_t n = json_count(letters);
-        for (size_t i = 0; i < n; i++)
-            out_item(o, json_at(letters, i));
+        size_t n = out_items(o, letters);
         out_flush(o);
         left -= (int64_t)n < left ? (int64_t)n : left;
     } while (!l->letters.is_last && left > 0 && (l->letters.is_complete || l->is_all));
@@ -102,10 +100,7 @@ static int list(struct call *r, struct listing *l) {
     if (code < 0 && o.items == 0 && l->letters.is_last)
         code = explain_nothing(r, l);
     bool has_more = code < 0 && !l->letters.is_last && !is_cut && r->cli->format == FORMAT_TABLE;
-    code = out_finish(&o, code < 0 && is_cut ? CLI_PARTLY
-                          : code < 0         ? CLI_DONE
-                          : o.items > 0      ? CLI_PARTLY
-                                             : code);
+    code = is_cut ? out_finish(&o, CLI_PARTLY) : out_finish_list(&o, code);
     if (is_cut)
         cli_error(r->cli,
                   "not complete: the server looked at %lld letters and stopped there; "
@@ -130,13 +125,7 @@ int command_dead(struct cli *cli, int argc, char **argv) {
     const char *queue = NULL, *cursor = NULL;
     const struct option_spec specs[] = {
         {.name = "queue", .value = "QUEUE", .text = &queue, .help = "whatever its name looks like"},
-        {.name = "limit",
-         .letter = 'n',
-         .value = "N",
-         .number = &l.limit,
-         .min = 1,
-         .max = INT64_MAX,
-         .help = "at most N (default 100)"},
+        option_limit(&l.limit),
         {.name = "all", .letter = 'a', .flag = &l.is_all, .help = "all of them"},
         {.name = "oldest", .flag = &l.letters.is_oldest_first, .help = "the oldest death first"},
         {.name = "payload", .flag = &l.letters.has_payload, .help = "with their payloads"},

@@ -66,14 +66,8 @@ static bool act(struct verb *v, struct call *r, uint64_t id) {
         out_item(&v->out, r->reply);
     else if (v->failure < 0)
         v->failure = code;
-    if (v->out.cell_count > 1000 * v->out.column_count)
-        out_flush(&v->out);
+    out_flush_many(&v->out);
     return code != CLI_UNREACHABLE && code != CLI_DENIED;
-}
-
-static int end_verb(struct verb *v) {
-    int code = v->failure < 0 ? CLI_DONE : v->out.items > 0 ? CLI_PARTLY : v->failure;
-    return out_finish(&v->out, code);
 }
 
 static int act_on_ids(struct verb *v, const struct cli *cli, char **args, int n) {
@@ -92,7 +86,7 @@ static int act_on_ids(struct verb *v, const struct cli *cli, char **args, int n)
         v->failure = CLI_USAGE;
     call_release(&r);
     input_ids_release(&ids);
-    return end_verb(v);
+    return out_finish_list(&v->out, v->failure);
 }
 
 /* -- the letters of a job -------------------------------------------------------------------- */
@@ -153,7 +147,7 @@ static int undiscard_job(struct verb *v, const struct cli *cli, int64_t job) {
                   (long long)job);
         v->failure = CLI_NOT_FOUND;
     }
-    return end_verb(v);
+    return out_finish_list(&v->out, v->failure);
 }
 
 /* -- the commands ---------------------------------------------------------------------------- */

@@ -106,13 +106,9 @@ static int list_page(struct call *r, struct listing *l, int64_t limit, struct ou
     int code = scope_check(&l->scope, r, NULL);
     if (code >= 0)
         return code;
-    const struct json *groups = json_get(r->reply, "groups");
-    size_t n = json_is(groups, JSON_ARRAY) ? json_count(groups) : 0;
-    for (size_t i = 0; i < n; i++)
-        out_item(o, json_at(groups, i));
+    *ret_count = out_items(o, json_get(r->reply, "groups"));
     out_flush(o);
     l->total = call_number(r->reply, "total", 0);
-    *ret_count = n;
     return -1;
 }
 
@@ -134,7 +130,7 @@ static int list(struct call *r, struct listing *l) {
         cli_note(r->cli, "no causes%s",
                  scope_has_filter(&l->scope) ? " that match the filter" : "");
     bool has_more = code < 0 && l->offset < l->total && r->cli->format == FORMAT_TABLE;
-    code = out_finish(&o, code < 0 ? CLI_DONE : o.items > 0 ? CLI_PARTLY : code);
+    code = out_finish_list(&o, code);
     if (has_more)
         cli_note(r->cli, "%lld of %lld causes; --limit says how many", (long long)l->offset,
                  (long long)l->total);
@@ -181,13 +177,7 @@ int command_groups(struct cli *cli, int argc, char **argv) {
          .value = "ORDER",
          .text = &l.sort,
          .help = "last_seen (default), count, first_seen or title"},
-        {.name = "limit",
-         .letter = 'n',
-         .value = "N",
-         .number = &l.limit,
-         .min = 1,
-         .max = INT64_MAX,
-         .help = "at most N (default 100)"},
+        option_limit(&l.limit),
         {.name = "all",
          .letter = 'a',
          .flag = &l.with_empty,

@@ -114,7 +114,7 @@ static int list(struct call *r, int64_t limit) {
     bool has_more = code < 0 && from != NULL && r->cli->format == FORMAT_TABLE;
     if (code < 0 && o.items == 0)
         cli_note(r->cli, "there are no jobs yet");
-    code = out_finish(&o, code < 0 ? CLI_DONE : o.items > 0 ? CLI_PARTLY : code);
+    code = out_finish_list(&o, code);
     if (has_more)
         cli_note(r->cli, "there are older ones: --limit %lld", (long long)limit * 10);
     json_free(sources[0].page);

@@ -4,13 +4,14 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/out.h"
+#include "cli/queue_walk.h"
 #include "cli/text.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { PAGE = 1000, POLICY_BYTES_MAX = 64 * 1024 };
+enum { POLICY_BYTES_MAX = 64 * 1024 };
 
 static const struct column columns[] = {
     {.title = "PENDING", .is_right = true},    {.title = "READY", .is_right = true},
@@ -31,50 +32,17 @@ static void add_row(struct out *o, const struct json *queue) {
     out_cell_member(o, queue, "queue");
 }
 
-/* One page; -1 and the number of queues in it, or the exit code. `after` is the last name, and
- * becomes it. */
-static int list_page(struct call *r, struct buf *after, struct out *o, size_t *ret_count) {
-    call_begin(r);
-    buf_printf(&r->path, "/queues?limit=%d", PAGE);
-    if (after->n > 0) {
-        buf_add_str(&r->path, "&after=");
-        text_add_segment((const char *)after->p, &r->path);
-    }
-    call_run(r, "GET", 0);
-    int code = call_check(r, NULL);
-    if (code >= 0)
-        return code;
-    const struct json *queues = json_get(r->reply, "queues");
-    size_t n = json_count(queues);
-    for (size_t i = 0; i < n; i++)
-        out_item(o, json_at(queues, i));
-    out_flush(o);
-
-    const struct json *name = n > 0 ? json_get(json_at(queues, n - 1), "queue") : NULL;
-    if (n > 0 && (!json_is(name, JSON_STRING) || json_string(name).n > LIMIT_QUEUE_NAME ||
-                  (after->n > 0 && span_equal_str(json_string(name), (const char *)after->p)))) {
-        cli_error(r->cli, "the server's list of queues does not go on");
-        return CLI_FAILED;
-    }
-    buf_clear(after);
-    if (n > 0) {
-        buf_add_span(after, json_string(name));
-        buf_add_byte(after, '\0');
-    }
-    *ret_count = n;
-    return -1;
+static bool list_queue(void *ctx, const struct json *queue) {
+    struct out *o = ctx;
+    out_item(o, queue);
+    out_flush_many(o);
+    return true;
 }
 
 static int list(struct call *r) {
     struct out o;
-    struct buf after;
     out_init(&o, r->cli, true, columns, sizeof columns / sizeof columns[0], add_row);
-    buf_init(&after, LIMIT_QUEUE_NAME + 1);
-    int code = -1;
-    size_t n = PAGE;
-    while (code < 0 && n >= PAGE)
-        code = list_page(r, &after, &o, &n);
-    buf_release(&after);
+    int code = queue_walk(r, list_queue, &o);
     if (code < 0 && o.items == 0)
         cli_note(r->cli, "there are no queues yet");
     return out_finish(&o, code < 0 ? CLI_DONE : code);

@@ -94,7 +94,7 @@ static int list(struct call *r, struct listing *l) {
     if (code < 0 && o.items == 0)
         cli_note(r->cli, "%s: no messages", l->queue);
     bool has_more = code < 0 && left == 0 && r->cli->format == FORMAT_TABLE;
-    code = out_finish(&o, code < 0 ? CLI_DONE : o.items > 0 ? CLI_PARTLY : code);
+    code = out_finish_list(&o, code);
     if (has_more)
         cli_note(r->cli, "there may be more: --after %lld, or --all", (long long)l->after);
     return code;
@@ -120,13 +120,7 @@ int command_ls(struct cli *cli, int argc, char **argv) {
          .value = "STATUS",
          .text = &l.status,
          .help = "only pending, processing, succeeded, dead or discarded ones"},
-        {.name = "limit",
-         .letter = 'n',
-         .value = "N",
-         .number = &l.limit,
-         .min = 1,
-         .max = INT64_MAX,
-         .help = "at most N (default 100)"},
+        option_limit(&l.limit),
         {.name = "offset",
          .value = "N",
          .number = &l.offset,
@@ -184,8 +178,7 @@ static int print_table(const struct cli *cli, const struct json *message,
              add_story_row);
     if (attempts != NULL && json_count(attempts) > 0) {
         (void)fputc('\n', stdout);
-        for (size_t i = 0; i < json_count(attempts); i++)
-            out_item(&o, json_at(attempts, i));
+        (void)out_items(&o, attempts);
         out_flush(&o);
         story_print_details(attempts); /* they are long */
     }

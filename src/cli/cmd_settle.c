@@ -103,12 +103,11 @@ static int settle_all(struct call *r, const char *queue, const struct verb *verb
             failure = code;
         if (code == CLI_UNREACHABLE || code == CLI_DENIED)
             break;
-        if (o.cell_count > 1000 * o.column_count)
-            out_flush(&o);
+        out_flush_many(&o);
     }
     if (got < 0 && failure < 0)
         failure = CLI_USAGE;
-    return out_finish(&o, failure < 0 ? CLI_DONE : o.items > 0 ? CLI_PARTLY : failure);
+    return out_finish_list(&o, failure);
 }
 
 static int settle(struct cli *cli, const struct verb *verb, const struct option_spec *specs,

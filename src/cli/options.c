@@ -69,6 +69,16 @@ static void common_specs(struct cli *cli, bool *is_help,
     memcpy(specs, all, sizeof all);
 }
 
+struct option_spec option_limit(int64_t *number) {
+    return (struct option_spec){.name = "limit",
+                                .letter = 'n',
+                                .value = "N",
+                                .number = number,
+                                .min = 1,
+                                .max = INT64_MAX,
+                                .help = "at most N (default 100)"};
+}
+
 struct option_spec option_yes(bool *flag) {
     return (struct option_spec){.name = "yes", .letter = 'y', .flag = flag, .help = "do not ask"};
 }

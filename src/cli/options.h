@@ -33,6 +33,9 @@ struct option_spec {
 #define OPTION_END                                                                                 \
     { .name = NULL }
 
+/* --limit N of a list; 100 where the number begins, as the help says. */
+struct option_spec option_limit(int64_t *number);
+
 /* Options of commands that change something: --yes, without which they ask (cli/ask.h), and
  * --reason, the words for the audit (option_check_reason: -1, or CLI_USAGE and said). A queue and a
  * filter among the arguments are read by cli/scope.h. */

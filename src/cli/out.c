@@ -14,7 +14,8 @@ enum {
     LAST_COLUMN_MIN = 16,
     VALUE_COLUMNS_MAX = 1000,
     NAME_COLUMNS = 32,
-    FACT_COLUMNS = 13
+    FACT_COLUMNS = 13,
+    ROWS_MANY = 1000
 };
 
 /* Why standard output could not be written, the first time: stdio keeps only that it failed. */
@@ -84,6 +85,13 @@ void out_item(struct out *o, const struct json *item) {
         (void)fputc('\n', stdout);
     }
     o->items++;
+}
+
+size_t out_items(struct out *o, const struct json *items) {
+    size_t n = json_is(items, JSON_ARRAY) ? json_count(items) : 0;
+    for (size_t i = 0; i < n; i++)
+        out_item(o, json_at(items, i));
+    return n;
 }
 
 /* -- tables ---------------------------------------------------------------------------------- */
@@ -211,6 +219,11 @@ void out_flush(struct out *o) {
     flush();
 }
 
+void out_flush_many(struct out *o) {
+    if (o->cell_count >= ROWS_MANY * o->column_count)
+        out_flush(o);
+}
+
 /* -- one thing ------------------------------------------------------------------------------- */
 
 struct object_walk {
@@ -327,4 +340,8 @@ int out_finish(struct out *o, int code) {
         (void)fputs(o->items == 0 ? "[]\n" : "\n]\n", stdout);
     buf_release(&o->cells);
     return out_check(o->cli, code);
+}
+
+int out_finish_list(struct out *o, int failure) {
+    return out_finish(o, failure < 0 ? CLI_DONE : o->items > 0 ? CLI_PARTLY : failure);
 }

@@ -36,11 +36,18 @@ struct out {
 void out_init(struct out *o, const struct cli *cli, bool is_list, const struct column *columns,
               size_t column_count, out_row *row);
 void out_item(struct out *o, const struct json *item);
+/* The same for each of an array; how many it holds, 0 when it is no array. */
+size_t out_items(struct out *o, const struct json *items);
 /* Prints the rows so far. Tables wait for this, so that they are aligned. */
 void out_flush(struct out *o);
+/* The same when there are 1000 of them: for rows that come one by one. */
+void out_flush_many(struct out *o);
 /* Ends the output and releases o. Returns code, or CLI_FAILED and said when standard output could
  * not be written. */
 int out_finish(struct out *o, int code);
+/* The same for a list: CLI_DONE when nothing was in the way (failure -1); else the exit code
+ * `failure`, or CLI_PARTLY when some items were printed all the same. */
+int out_finish_list(struct out *o, int failure);
 
 /* Cells. Text is escaped to one line; a member that is missing or null is "-". */
 void out_cell(struct out *o, struct span text);
