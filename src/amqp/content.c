@@ -132,18 +132,6 @@ enum err content_keys(struct span array, struct span *keys, size_t max, size_t *
 
 /* -- the property list of an envelope --------------------------------------------------------- */
 
-static void add_headers_without_bcc(struct span table, struct buf *out) {
-    size_t start = out->n;
-    struct span rest = span_of(table.p + 4, table.n - 4);
-    struct table_item item;
-    be_add32(out, 0);
-    while (table_next(&rest, &item))
-        if (!span_equal_str(item.key, "BCC"))
-            buf_add_span(out, item.whole);
-    be_put32(out->p + start, (uint32_t)(out->n - start - 4));
-    table_normalise(out->p + start, out->n - start);
-}
-
 void content_properties(const struct content_head *c, struct buf *out) {
     uint16_t flags = c->flags & (uint16_t)~PLACE_FLAG(PLACE_EXPIRATION);
     if (flags == 0)
@@ -153,7 +141,7 @@ void content_properties(const struct content_head *c, struct buf *out) {
         if (!(flags & PLACE_FLAG(p)))
             continue;
         if (p == PLACE_HEADERS)
-            add_headers_without_bcc(c->values[p], out);
+            table_add_widened(c->values[p], "BCC", out);
         else
             buf_add_span(out, c->values[p]);
     }

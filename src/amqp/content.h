@@ -63,7 +63,8 @@ struct span content_headers(const struct content_head *c);
 /* Appends the routing keys of an array (cc, bcc) to keys[*n...]. ERR_INVALID: one is no string, or
  * longer than a routing key may be; ERR_TOO_LARGE: more than `max` in all. */
 enum err content_keys(struct span array, struct span *keys, size_t max, size_t *n) MUST_CHECK;
-/* Appends the property list of an envelope: without BCC and expiration, letters normalised. */
+/* Appends the property list of an envelope: without BCC and expiration, numbers
+ * widened (table_add_widened). */
 void content_properties(const struct content_head *c, struct buf *out);
 
 /* -- deaths that a publisher's headers tell of (deaths.c) ---------------------------------------- */

@@ -49,6 +49,7 @@ static void send_start(struct session *s) {
     amqp_table_entry_t entries[] = {
         table_entry("capabilities", (amqp_table_t){.num_entries = CAN, .entries = capabilities}),
         text_entry("cluster_name", "nixie"),
+        text_entry("copyright", "Copyright (c) the Nixie authors, MIT License"),
         text_entry("information", "Nixie " NIXIE_VERSION),
         text_entry("platform", "Nixie " NIXIE_VERSION),
         text_entry("product", config->product),

@@ -210,6 +210,15 @@ static const struct content_head *read_deaths(struct channel *c, const struct pu
     return without;
 }
 
+static bool are_small(struct channel *c, size_t properties_bytes) {
+    if (properties_bytes <= CONTENT_PROPERTIES_MAX)
+        return true;
+    channel_fail(c, CODE_PRECONDITION_FAILED, METHOD,
+                 "invalid message: its properties are larger than %d bytes",
+                 CONTENT_PROPERTIES_MAX);
+    return false;
+}
+
 /* The property list to keep; the address of answers is filled in. False: the channel failed. */
 static bool read_list(struct channel *c, const struct content_head *content, struct span *ret) {
     struct amqp *a = c->session->amqp;
@@ -231,7 +240,7 @@ static bool read_list(struct channel *c, const struct content_head *content, str
     buf_clear(&a->packed);
     content_properties(content, &a->packed);
     *ret = buf_span(&a->packed);
-    return true;
+    return are_small(c, ret->n); /* numbers were widened */
 }
 
 static enum published_how fail_publish(struct channel *c, const struct publication *p, enum err e) {
@@ -388,12 +397,8 @@ static void header_frame(struct channel *c, struct span payload) {
                      "message size %" PRIu64 " is larger than configured max size %zu", n, max);
         return;
     }
-    if (w->content.properties.n > CONTENT_PROPERTIES_MAX) {
-        channel_fail(c, CODE_PRECONDITION_FAILED, METHOD,
-                     "invalid message: its properties are larger than %d bytes",
-                     CONTENT_PROPERTIES_MAX);
+    if (!are_small(c, w->content.properties.n))
         return;
-    }
     w->has_header = true;
     if (n == 0)
         complete(c, (struct span){0});

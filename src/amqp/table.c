@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* -- on the wire ----------------------------------------------------------------------------- */
 
@@ -96,6 +97,48 @@ static void normalise(uint8_t *wire, size_t n, bool has_keys) {
 void table_normalise(uint8_t *wire, size_t n) {
     assert(n >= 4);
     normalise(wire + 4, n - 4, true);
+}
+
+/* -- letters that every client reads alike ------------------------------------------------------- */
+
+static bool is_narrow(uint8_t letter) {
+    return letter != '\0' && strchr("bBsUuiL", letter) != NULL;
+}
+
+static uint64_t widen(uint8_t letter, struct span value) {
+    bool is_signed = letter == 'b' || letter == 's' || letter == 'U' || letter == 'L';
+    uint64_t v = is_signed && value.p[0] >= 0x80 ? UINT64_MAX : 0;
+    for (size_t i = 0; i < value.n; i++)
+        v = v << 8 | value.p[i];
+    return v;
+}
+
+static void add_items(struct span rest, bool has_keys, const char *skip, struct buf *out) {
+    struct table_item item;
+    while (rest.n > 0 && take_item(&rest, has_keys, &item)) {
+        if (skip != NULL && span_equal_str(item.key, skip))
+            continue;
+        buf_add(out, item.whole.p, (size_t)(item.value.p - item.whole.p) - 1);
+        buf_add_byte(out, is_narrow(item.letter) ? 'l' : item.letter);
+        if (item.letter == 'F' || item.letter == 'A') {
+            size_t start = out->n;
+            be_add32(out, 0);
+            add_items(span_of(item.value.p + 4, item.value.n - 4), item.letter == 'F', NULL, out);
+            be_put32(out->p + start, (uint32_t)(out->n - start - 4));
+        } else if (is_narrow(item.letter)) {
+            be_add64(out, widen(item.letter, item.value));
+        } else {
+            buf_add_span(out, item.value);
+        }
+    }
+}
+
+void table_add_widened(struct span wire, const char *skip, struct buf *out) {
+    assert(wire.n >= 4);
+    size_t start = out->n;
+    be_add32(out, 0);
+    add_items(span_of(wire.p + 4, wire.n - 4), true, skip, out);
+    be_put32(out->p + start, (uint32_t)(out->n - start - 4));
 }
 
 /* -- as librabbitmq's structs -------------------------------------------------------------------- */

@@ -21,6 +21,11 @@ bool table_check(struct span wire, size_t *ret_bytes);
  * values have the same bytes. Only of a table that was checked. */
 void table_normalise(uint8_t *wire, size_t n);
 
+/* Appends the table without the entries of the key `skip` (or NULL) at its top, and with all whole
+ * numbers but I as l: some clients read b, B, s, u, i, U and L as something else, or not at all. What
+ * no other letter can hold (d, f, D) stays. Only of a table that was checked. */
+void table_add_widened(struct span wire, const char *skip, struct buf *out);
+
 /* ERR_INVALID when table_check says no. All of it lies in the pool; letters are normalised. */
 enum err table_read(struct method_pool *p, struct span wire, amqp_table_t *ret) MUST_CHECK;
 /* At most TABLE_DEPTH_MAX deep, of letters that table_read gives. */

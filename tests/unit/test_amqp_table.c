@@ -172,6 +172,39 @@ static void test_letters_are_made_readable(void) {
     buf_release(&b);
 }
 
+static void test_numbers_are_widened(void) {
+    static const char before[] =
+        "\1ab\xfe\3BCCV\1bB\xfe\1cs\xff\xfe\1dU\xff\xfd\1eu\xff\xfe"
+        "\1fi\xff\xff\xff\xff\1gL\0\0\0\0\0\0\0\7\1hI\xff\xff\xff\xff"
+        "\1jF\0\0\0\x11\3BCCb\1\1kA\0\0\0\4b\2t\1\1mf\x3f\xc0\0\0\1nS\0\0\0\1s";
+    struct buf b, out, json, wide;
+    buf_init(&b, 1 << 20);
+    buf_init(&out, 1 << 20);
+    buf_init(&json, 1 << 20);
+    buf_init(&wide, 1 << 20);
+    table(&b, before, sizeof before - 1);
+    CHECK(table_check(buf_span(&b), NULL));
+    table_add_widened(buf_span(&b), "BCC", &out);
+    CHECK(table_check(buf_span(&out), NULL));
+    struct span rest = span_of(out.p + 4, out.n - 4);
+    struct table_item item;
+    while (table_next(&rest, &item))
+        buf_add_byte(&wide, item.letter);
+    CHECK(span_equal_str(buf_span(&wide), "lllllllIFfS"));
+    amqp_table_t t;
+    CHECK(table_read(pool, buf_span(&out), &t) == OK);
+    table_to_json(&t, NULL, &json);
+    CHECK(
+        span_equal_str(buf_span(&json),
+                       "{\"a\":-2,\"b\":254,\"c\":-2,\"d\":-3,\"e\":65534,\"f\":4294967295,\"g\":7,"
+                       "\"h\":-1,\"j\":{\"BCC\":1,\"k\":[2,true]},\"m\":1.5,\"n\":\"s\"}"));
+    method_pool_clear(pool);
+    buf_release(&b);
+    buf_release(&out);
+    buf_release(&json);
+    buf_release(&wide);
+}
+
 int main(void) {
     pool = method_pool_new();
     RUN(test_every_letter_becomes_json);
@@ -181,6 +214,7 @@ int main(void) {
     RUN(test_json_becomes_a_table_and_is_json_again);
     RUN(test_deep_json_is_cut);
     RUN(test_letters_are_made_readable);
+    RUN(test_numbers_are_widened);
     method_pool_free(pool);
     return check_done();
 }
