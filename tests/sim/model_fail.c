@@ -162,7 +162,7 @@ static enum reason count_failure(const struct model *m, struct model_message *x,
     return REASON_NONE;
 }
 
-bool is_sure_to_wait(const struct model *m, const struct model_message *x) {
+bool is_sure_not_to_go_at_once(const struct model *m, const struct model_message *x) {
     const struct model_queue *q = &m->queues[x->queue];
     struct meaning v = {.max_retries = x->max_retries, .backoff = q->policy.backoff};
     struct rule rule;
@@ -171,8 +171,9 @@ bool is_sure_to_wait(const struct model *m, const struct model_message *x) {
         v.backoff = rule.has_backoff ? rule.backoff : v.backoff;
     }
     struct model_message then = *x;
-    if (count_failure(m, &then, &v, true, x->in_company) != REASON_NONE ||
-        v.backoff.jitter == JITTER_FULL)
+    if (count_failure(m, &then, &v, true, x->in_company) != REASON_NONE)
+        return true;
+    if (v.backoff.jitter == JITTER_FULL)
         return false;
     v.backoff.jitter = JITTER_NONE; /* of the other kind half of it at least */
     return backoff_delay_ms(&v.backoff, then.retry_count ? then.retry_count : 1, 0) > 1;

@@ -83,7 +83,7 @@ bool is_at_delivery_limit(const struct model *m, const struct model_message *x);
 /* Whether what the engine says of an expired lease has to be asked for: did it cost an attempt? */
 bool is_doubtful(const struct model *m, const struct model_message *x, uint32_t tag);
 /* If its lease ends now, and that costs an attempt, it is not back at once. */
-bool is_sure_to_wait(const struct model *m, const struct model_message *x);
+bool is_sure_not_to_go_at_once(const struct model *m, const struct model_message *x);
 
 /* -- model_order.c ----------------------------------------------------------------------------------- */
 

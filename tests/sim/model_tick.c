@@ -50,7 +50,7 @@ static enum lease what_was(struct run *r, const struct model_message *x) {
         return COSTS;
     if (l.has_counts)
         return l.retry_count != x->retry_count || l.is_alone ? COSTS : COSTS_NOTHING;
-    if (is_sure_to_wait(r->m, x))
+    if (is_sure_not_to_go_at_once(r->m, x))
         return COSTS_NOTHING;
     if (!r->op->is_rest)
         return UNKNOWN;
