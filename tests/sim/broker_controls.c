@@ -192,7 +192,8 @@ static void send_copies_apart(struct world *w, const struct broker_op *op) {
     struct broker_reply reply = {0};
     char wrong[200];
     apart.n = 0;
-    if (op->n != 1 || op->items[0].action != SETTLE_REJECT || log_stats(e->log).full)
+    if (op->n != 1 || op->items[0].action != SETTLE_REJECT || w->batch_out ||
+        log_stats(e->log).full)
         return;
     broker_copy(&k->scratch, &k->live);
     broker_apply(&k->scratch, &tried, &reply, wrong, sizeof wrong);

@@ -39,6 +39,19 @@ static uint8_t any_text(struct world *w) {
                              : TEXT_KEY + dice(w, TEXT_KEYS));
 }
 
+/* A binding from an exchange of that vhost, or from that one; NULL = there is none. */
+static const struct broker_binding *some_binding(struct world *w, struct place from, bool is_any) {
+    struct broker *b = &w->broker->live;
+    size_t start = b->binding_count ? dice(w, b->binding_count) : 0;
+    for (size_t i = 0; i < b->binding_count; i++) {
+        const struct broker_binding *l = &b->bindings[(start + i) % b->binding_count];
+        struct place name = broker_exchange_of(b, l->from)->name;
+        if (name.vhost == from.vhost && (is_any || name.text == from.text))
+            return l;
+    }
+    return NULL;
+}
+
 /* One that is there, mostly. */
 static struct place some_queue(struct world *w) {
     const struct broker *b = &w->broker->live;
@@ -96,8 +109,11 @@ static void fill_binding(struct world *w, struct broker_op *op) {
     op->to_exchange = luck(w, 3);
     op->to =
         op->to_exchange ? any_exchange_name(w, op->name.vhost) : any_queue_name(w, op->name.vhost);
-    op->keys[0] = any_text(w);
     const struct broker_exchange *x = broker_exchange_at(&w->broker->live, op->name);
+    bool is_topic = x && x->type == EXCHANGE_TOPIC;
+    op->keys[0] = luck(w, 3) ? any_text(w)
+                  : is_topic ? (uint8_t)(TEXT_KEY + 10 + dice(w, TEXT_KEYS - 10))
+                             : any_queue_name(w, 0).text;
     bool is_by_headers = x && x->type == EXCHANGE_HEADERS;
     op->arguments = (uint8_t)(dice(w, 3) == 0 || is_by_headers ? dice(w, TABLES) : 0);
     if (op->name.text == 0) /* AMQP says no */
@@ -110,6 +126,8 @@ static void step_bind(struct world *w) {
     if (w->broker->live.binding_count > BINDINGS_MANY)
         return;
     struct broker_op *op = broker_op(w, BROKER_BIND, some_exchange(w));
+    if (luck(w, 3)) /* so that it leads to several */
+        op->name = (struct place){.text = TEXT_AMQ + 1};
     fill_binding(w, op);
     broker_run(w, op);
 }
@@ -137,11 +155,12 @@ static void any_dead_letters(struct world *w, struct settings *s) {
     uint64_t n = dice(w, 8);
     if (n < 2)
         return;
-    s->dlx = n < 5 ? 0 : any_exchange_name(w, 0).text;
-    if (s->dlx == TEXT_AMQ + 1 && dice(w, 3))
-        s->dlx = TEXT_AMQ + 3 + (int)dice(w, 2); /* by headers, those of deaths among them */
+    const struct broker_binding *l = some_binding(w, (struct place){0}, true);
+    s->dlx = n < 4 ? 0 : any_exchange_name(w, 0).text;
+    if (n >= 5 && l)
+        s->dlx = broker_exchange_of(&w->broker->live, l->from)->name.text;
     if (dice(w, 3))
-        s->dlrk = any_queue_name(w, 0).text;
+        s->dlrk = n >= 5 && l && dice(w, 3) ? l->key : any_queue_name(w, 0).text;
 }
 
 /* Only few queues have a length: with many of them that send to each other, one death would be
@@ -281,8 +300,12 @@ static void step_publish(struct world *w) {
     struct broker_op *op = broker_op(w, BROKER_PUBLISH, name);
     op->key_count = (uint8_t)(dice(w, 4) ? 1 : 1 + dice(w, BROKER_KEYS));
     op->bcc_count = (uint8_t)(dice(w, 2) ? 0 : dice(w, op->key_count));
-    for (int i = 0; i < op->key_count; i++)
-        op->keys[i] = name.text == 0 && dice(w, 8) ? some_queue(w).text : any_text(w);
+    for (int i = 0; i < op->key_count; i++) {
+        const struct broker_binding *l = some_binding(w, name, false);
+        op->keys[i] = name.text == 0 && dice(w, 8) ? some_queue(w).text
+                      : l && dice(w, 2)            ? l->key
+                                                   : any_text(w);
+    }
     op->headers = (uint8_t)(dice(w, 2) ? 0 : dice(w, TABLE_HEADERS));
     op->priority = (uint8_t)(dice(w, 2) ? 0 : dice(w, 12));
     op->expiration_ms = dice(w, 4) ? -1 : (int64_t)dice(w, 4) * 700;
@@ -389,7 +412,7 @@ static void step_wander(struct world *w) {
     for (size_t i = 0; i < b->message_count; i++)
         if (!x || b->messages[i].envelope.death_count > x->envelope.death_count)
             x = &b->messages[i];
-    if (!x)
+    if (!x || is_crowded(w))
         return;
     struct place name = broker_queue_of(b, x->queue)->name;
     struct broker_op *op = broker_op(w,
@@ -414,7 +437,7 @@ static void step_turn(struct world *w) {
     struct broker_op *op = broker_op(w, BROKER_POLICY, (struct place){0});
     struct settings s = settings_none();
     struct place to = any_queue_name(w, 0);
-    s.dlx = 0;
+    s.dlx = dice(w, 3) ? 0 : TEXT_AMQ + 1;
     s.dlrk = to.text;
     s.limit = (int64_t)dice(w, 3);
     op->policy = (struct broker_policy){.pattern = 2, .priority = 3, .settings = s};
