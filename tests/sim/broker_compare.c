@@ -385,13 +385,13 @@ static void hear(void *ctx, const struct history_entry *entry) {
              (const char *)entry->error.p);
 }
 
-/* What its story tells of moves, when all of it is told: when it is short. */
+/* What its story tells of moves: a long one makes way when its letter moves. */
 static void same_moves(struct sight *s, struct engine *e, struct span queue,
                        const struct broker_message *x) {
     struct story story = {0};
     uint32_t omitted;
     char last[160];
-    if (x->deliveries + x->redrive_count > LIMIT_ATTEMPTS_LAST)
+    if (x->deliveries + x->redrive_count + x->moves > LIMIT_ATTEMPTS_LAST)
         return;
     if (engine_history(e, queue, x->id, hear, &story, &omitted) != OK) {
         missing(s);
