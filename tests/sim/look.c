@@ -28,7 +28,6 @@ struct looked look_inside(struct engine *e, uint64_t id, uint32_t attempt, enum 
         read_event(e, at, &e->story, &ev, &bytes);
         if (ev.event != failure || ev.attempt != attempt)
             continue;
-        l.failed_position = at;
         l.failed_next_at = ev.next_at;
         take_failure(e, at, bytes, &l);
         break;

@@ -13,7 +13,8 @@
 
 void op_release(struct op *op) {
     free(op->seen);
-    op->seen = NULL;
+    free(op->ended);
+    op->seen = op->ended = NULL;
     op->seen_count = op->seen_cap = 0;
 }
 

@@ -98,14 +98,15 @@ struct op {
     bool has_policy, discard;
     struct policy policy;
     struct queue_texts texts;
-    bool full;          /* the disk was: not all that is due may have been done */
-    bool blocked;       /* the last tick found no room: what is ready is not known */
-    bool is_rest;       /* a tick that goes on where a crash ended it */
-    uint64_t rest_from; /* the position where it goes on */
-    enum err error;     /* what the engine said, where only it can know (ERR_DISK_FULL) */
-    uint64_t end;       /* position in the log after it */
-    unsigned limit;     /* frames of it to apply; UINT32_MAX = all */
-    uint64_t *seen;     /* what was looked up in the engine, in order */
+    bool full;       /* the disk was: not all that is due may have been done */
+    bool blocked;    /* the last tick found no room: what is ready is not known */
+    bool is_rest;    /* a tick that goes on where a crash ended it */
+    uint64_t *ended; /* the messages whose leases had ended by then */
+    size_t ended_count;
+    enum err error; /* what the engine said, where only it can know (ERR_DISK_FULL) */
+    uint64_t end;   /* position in the log after it */
+    unsigned limit; /* frames of it to apply; UINT32_MAX = all */
+    uint64_t *seen; /* what was looked up in the engine, in order */
     size_t seen_count, seen_cap, seen_next;
 };
 

@@ -203,15 +203,11 @@ static void note_outcome(struct run *r, int queue, const struct meaning *v, uint
         model_breaker_outcome(r, queue, false, tag);
 }
 
-/* Its lease ended; more may have come of it after the crash. */
-static bool was_before_crash(struct run *r, const struct model_message *x) {
-    if (!r->op->is_rest)
-        return false;
-    struct looked l = {0};
-    if (r->look)
-        l = look_inside(r->look, x->id, x->deliveries, EVENT_LEASE_EXPIRED);
-    uint64_t position = l.failed_position ? l.failed_position : l.position;
-    return remember(r, position < r->op->rest_from);
+static bool was_before_crash(const struct op *op, const struct model_message *x) {
+    for (size_t i = 0; i < op->ended_count; i++)
+        if (op->ended[i] == x->id)
+            return true;
+    return false;
 }
 
 void fail(struct run *r, struct model_message *x, enum event event, uint32_t tag, bool permanent,
@@ -241,7 +237,7 @@ void fail(struct run *r, struct model_message *x, enum event event, uint32_t tag
     x->error_worker = x->error_version = 0;
     if (!x->first_failed_at)
         x->first_failed_at = now;
-    bool is_before_crash = was_before_crash(r, x);
+    bool is_before_crash = was_before_crash(r->op, x);
     if (reason != REASON_NONE) {
         to = target_with_room(r, x, reason);
         die_of(r, x, reason, to);

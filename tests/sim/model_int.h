@@ -47,9 +47,7 @@ bool engine_has(struct run *r, const struct model_message *x, struct message_vie
 struct looked {
     uint64_t position; /* of the newest line of its story: the order in which things were done */
     bool waits;
-    uint64_t
-        failed_position;    /* of the line of the failure of its last attempt; 0 = there is none */
-    int64_t failed_next_at; /* on that line; 0 = it died of that */
+    int64_t failed_next_at; /* on the line of the failure of its last attempt; 0 = died of it */
     bool has_counts;        /* after that: */
     bool is_alone;
     uint8_t retry_count;

@@ -116,6 +116,20 @@ static bool is_prefix(struct world *w, struct op *op, unsigned frames, char *tex
     return model_same(&w->scratch, w->engine, w->now, true, text, text_bytes);
 }
 
+/* Whose leases ended before the crash: the engine does not know any more that they count for breakers. */
+static void note_ended(struct world *w, struct op *op) {
+    const struct model *m = &w->scratch;
+    op->ended = mem_grow(op->ended, MODEL_MESSAGES * sizeof *op->ended);
+    op->ended_count = 0;
+    for (size_t i = 0; i < m->message_count; i++) {
+        const struct model_message *x = &m->messages[i];
+        struct message_view v;
+        if (x->state == STATE_PROCESSING && x->next_at <= op->now &&
+            (engine_letter(w->engine, x->id, &v) != OK || v.state != STATE_PROCESSING))
+            op->ended[op->ended_count++] = x->id;
+    }
+}
+
 /* Time's doings are many frames in the engine's own order: the rest of them is done now, then all must be as after the whole. */
 static bool is_part_of_tick(struct world *w, struct op *op, char *text, size_t text_bytes) {
     static struct outcome unused;
@@ -123,7 +137,7 @@ static bool is_part_of_tick(struct world *w, struct op *op, char *text, size_t t
     model_restart(&w->scratch);
     op->full = log_stats(w->log).full;
     op->is_rest = true;
-    op->rest_from = log_end(w->log);
+    note_ended(w, op);
     (void)world_do(w, op, &unused);
     world_commit_safely(w);
     char wrong[200];
