@@ -35,8 +35,11 @@ struct consumer *consumer_find(const struct channel *c, struct span tag) {
 static void join_ring(struct amqp_queue *q, struct consumer *k) {
     if (q->consumers == NULL) {
         q->consumers = k->next_of_queue = k->previous_of_queue = k;
+        q->priority_most = k->priority;
         return;
     }
+    if (k->priority > q->priority_most)
+        q->priority_most = k->priority;
     struct consumer *first = q->consumers, *last = first->previous_of_queue;
     k->next_of_queue = first;
     k->previous_of_queue = last;
@@ -227,7 +230,7 @@ struct choice {
 };
 
 /* The next one. Alone with its priority it may have several at once, else one. */
-static struct choice choose(const struct amqp_queue *q) {
+static struct choice choose(struct amqp_queue *q) {
     struct choice best = {0};
     bool has_equals = false;
     if (q->is_single) {
@@ -240,7 +243,9 @@ static struct choice choose(const struct amqp_queue *q) {
     struct consumer *k = q->consumers;
     if (k == NULL)
         return best;
+    int32_t most = k->priority;
     do {
+        most = k->priority > most ? k->priority : most;
         if (best.consumer == NULL || k->priority >= best.consumer->priority) {
             uint32_t room = room_of(k);
             if (room > 0 && best.consumer != NULL && k->priority == best.consumer->priority) {
@@ -250,8 +255,12 @@ static struct choice choose(const struct amqp_queue *q) {
                 has_equals = false;
             }
         }
+        if (has_equals && best.consumer->priority >= q->priority_most)
+            break; /* nobody comes before these */
         k = k->next_of_queue;
     } while (k != q->consumers);
+    if (k == q->consumers)
+        q->priority_most = most; /* all were looked at */
     if (has_equals)
         best.room = 1;
     return best;

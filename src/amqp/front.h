@@ -437,6 +437,7 @@ struct amqp_queue {
     struct queue *watched;      /* engine_watch: while it has consumers */
     struct consumer *consumers; /* the next to be served; a ring */
     struct consumer *active;    /* is_single: the one that is served */
+    int32_t priority_most;      /* of them, or more */
     unsigned consumer_count;
     bool has_exclusive_consumer;
     bool is_single, is_auto_delete, is_quorum; /* as declared, when the first consumer came */
