@@ -450,26 +450,11 @@ static void pattern_destroy(struct pattern *p) {
     free(p);
 }
 
-/* A copy of the texts; they may point into the old ones. */
-static char *copy_texts(struct span *texts, size_t n) {
-    size_t bytes = 1;
-    for (size_t i = 0; i < n; i++)
-        bytes += texts[i].n;
-    char *memory = mem_alloc(bytes), *at = memory;
-    for (size_t i = 0; i < n; i++) {
-        if (texts[i].n)
-            memcpy(at, texts[i].p, texts[i].n);
-        texts[i].p = (const uint8_t *)at;
-        at += texts[i].n;
-    }
-    return memory;
-}
-
 static struct pattern *pattern_of(const struct record_pattern *r, uint64_t position, size_t bytes) {
     struct pattern *p = mem_alloc(sizeof *p);
     struct span texts[PATTERN_SPANS];
     record_pattern_spans(r, texts);
-    p->texts = copy_texts(texts, PATTERN_SPANS);
+    p->texts = spans_keep(texts, PATTERN_SPANS);
     p->number = r->pattern;
     p->image = *r;
     p->image.policy.vhost = texts[0];
@@ -547,7 +532,7 @@ void apply_exchange(struct engine_state *st, const struct record_exchange *r, ui
     char *old = x->texts;
     if (!is_new)
         hash_index_remove(&st->topology.exchanges_by_name, x->place);
-    x->texts = copy_texts(texts, EXCHANGE_SPANS);
+    x->texts = spans_keep(texts, EXCHANGE_SPANS); /* they may point into the old ones */
     x->image = *r;
     x->image.name = texts[0];
     x->image.alternate = texts[1];

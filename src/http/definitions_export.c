@@ -33,11 +33,6 @@ static bool is_reserved(struct span name) {
     return name.n == 0 || (name.n >= 4 && memcmp(name.p, "amq.", 4) == 0);
 }
 
-static void put_flag(struct json_writer *w, const char *name, bool v) {
-    json_name(w, name);
-    json_put_bool(w, v);
-}
-
 static void put_arguments(struct json_writer *w, struct span arguments) {
     json_name(w, "arguments");
     json_put_raw(w, arguments.n > 0 ? arguments : span_str("{}"));
@@ -90,8 +85,8 @@ static bool put_queue(void *ctx, const struct queue_view *q) {
     json_begin(w, '{');
     view_text(w, "name", name);
     view_text(w, "vhost", vhost);
-    put_flag(w, "durable", amqp.durable);
-    put_flag(w, "auto_delete", amqp.auto_delete);
+    view_flag(w, "durable", amqp.durable);
+    view_flag(w, "auto_delete", amqp.auto_delete);
     put_arguments(w, amqp.arguments);
     json_end(w, '}');
     return goes_on(x);
@@ -108,9 +103,9 @@ static bool put_exchange(void *ctx, const struct exchange_view *e) {
     view_text(w, "name", name);
     view_text(w, "vhost", vhost);
     view_text(w, "type", span_str(exchange_type_name(e->type)));
-    put_flag(w, "durable", e->durable);
-    put_flag(w, "auto_delete", e->auto_delete);
-    put_flag(w, "internal", e->internal);
+    view_flag(w, "durable", e->durable);
+    view_flag(w, "auto_delete", e->auto_delete);
+    view_flag(w, "internal", e->internal);
     put_arguments(w, e->arguments);
     json_end(w, '}');
     return goes_on(x);
