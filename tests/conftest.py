@@ -2,6 +2,7 @@
 import itertools
 import os
 import pathlib
+import signal
 import sys
 
 import hypothesis.configuration
@@ -15,6 +16,10 @@ from lib.server import NIXIE, ROOT, Server  # noqa: E402
 
 hypothesis.configuration.set_hypothesis_home_dir(str(ROOT / ".hypothesis"))
 names = itertools.count(1)
+
+# A run in the background, or under nohup, ignores these, and what it starts would, too: tests send them.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_sessionstart(session):
