@@ -199,8 +199,8 @@ static void take(struct deliveries *r, uint32_t i, void (*f)(void *ctx, const st
     f(ctx, &taken);
 }
 
-static bool is_out(const struct deliveries *r, uint64_t tag) {
-    uint32_t i = find(r, tag);
+/* Whether the one found for the tag is the one, and not settled. */
+static bool is_out(const struct deliveries *r, uint32_t i, uint64_t tag) {
     return i < r->count && at(r, i)->tag == tag && at(r, i)->id != 0;
 }
 
@@ -211,9 +211,9 @@ bool deliveries_take(struct channel *c, uint64_t tag, bool multiple,
     if (multiple && tag == 0) {
         last = r->count;
     } else {
-        if (!is_out(r, tag))
-            return false;
         uint32_t i = find(r, tag);
+        if (!is_out(r, i, tag))
+            return false;
         last = i + 1;
         if (!multiple) {
             take(r, i, f, ctx);
@@ -323,7 +323,7 @@ bool deliveries_settle(struct channel *c, uint64_t tag, bool multiple, enum sett
         after_settling(c, action);
         return true;
     }
-    if (tag != 0 && !is_out(&c->unacked, tag))
+    if (tag != 0 && !is_out(&c->unacked, find(&c->unacked, tag), tag))
         return false;
     c->settle_to = tag != 0 ? tag : c->delivery_tag;
     c->settle_action = action;

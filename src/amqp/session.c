@@ -11,7 +11,8 @@
  *    they fail it or finish it. So a handler may go on looking at it.
  * S2 `held` is empty, or `commit` waits, or it is dirty: nothing is held and forgotten.
  * S3 It is paused for a reason that ends: the disk (stall), its output (commit, drained), room on the
- *    disk (session_look_at_disk), much to settle (session_settled). Each end calls resume(), which looks at all reasons anew. */
+ *    disk (session_look_at_disk), much to settle (session_settled). Each end calls resume(), which looks
+ *    at all reasons anew. */
 #include "amqp/front.h"
 
 #include "amqp/be.h"

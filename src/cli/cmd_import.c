@@ -183,13 +183,10 @@ static int print_result(const struct cli *cli, const struct import *im) {
     json_put_bool(&w, im->is_dry);
     json_end(&w, '}');
     struct json *result = json_parse(buf_span(&text), &ignored);
-    if (cli->format == FORMAT_TABLE)
-        out_object(result);
-    else
-        out_document(cli, result);
+    int code = out_only(cli, result);
     json_free(result);
     buf_release(&text);
-    return out_check(cli, CLI_DONE);
+    return code;
 }
 
 static int confirm(const struct cli *cli, const struct import *im) {

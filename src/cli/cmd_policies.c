@@ -48,10 +48,7 @@ static int list(struct call *r, const char *vhost) {
         return code;
     struct out o;
     out_init(&o, r->cli, true, columns, sizeof columns / sizeof columns[0], add_row);
-    const struct json *policies = json_get(r->reply, "policies");
-    for (size_t i = 0; json_is(policies, JSON_ARRAY) && i < json_count(policies); i++)
-        out_item(&o, json_at(policies, i));
-    if (o.items == 0)
+    if (out_items(&o, json_get(r->reply, "policies")) == 0)
         cli_note(r->cli, "there are no policies");
     return out_finish(&o, CLI_DONE);
 }
@@ -110,13 +107,7 @@ static int put(struct call *r, const struct change *c) {
     json_end(&w, '}');
     call_run(r, "PUT", 0);
     int code = call_check(r, c->name);
-    if (code >= 0)
-        return code;
-    if (r->cli->format == FORMAT_TABLE)
-        out_object(r->reply);
-    else
-        out_document(r->cli, r->reply);
-    return out_check(r->cli, CLI_DONE);
+    return code < 0 ? out_only(r->cli, r->reply) : code;
 }
 
 static int delete (struct call *r, const struct change *c) {

@@ -48,14 +48,6 @@ static int list(struct call *r) {
     return out_finish(&o, code < 0 ? CLI_DONE : code);
 }
 
-static int print(const struct call *r) {
-    if (r->cli->format == FORMAT_TABLE)
-        out_object(r->reply);
-    else
-        out_document(r->cli, r->reply);
-    return out_check(r->cli, CLI_DONE);
-}
-
 static int get(struct call *r, const char *queue) {
     call_begin_queue(r, queue);
     call_run(r, "GET", 0);
@@ -155,7 +147,7 @@ int command_queues(struct cli *cli, int argc, char **argv) {
     else
         code = file != NULL ? put(&r, queue, file) : get(&r, queue);
     if (code < 0)
-        code = is_deleting ? CLI_DONE : print(&r);
+        code = is_deleting ? CLI_DONE : out_only(cli, r.reply);
     call_release(&r);
     return code;
 }

@@ -29,9 +29,7 @@ static int list(struct call *r) {
         return code;
     struct out o;
     out_init(&o, r->cli, true, columns, sizeof columns / sizeof columns[0], add_row);
-    const struct json *vhosts = json_get(r->reply, "vhosts");
-    for (size_t i = 0; json_is(vhosts, JSON_ARRAY) && i < json_count(vhosts); i++)
-        out_item(&o, json_at(vhosts, i));
+    (void)out_items(&o, json_get(r->reply, "vhosts"));
     return out_finish(&o, CLI_DONE);
 }
 
@@ -67,13 +65,7 @@ static int put(struct call *r, const struct change *c) {
     json_end(&w, '}');
     call_run(r, "PUT", 0);
     int code = call_check(r, c->name);
-    if (code >= 0)
-        return code;
-    if (r->cli->format == FORMAT_TABLE)
-        out_object(r->reply);
-    else
-        out_document(r->cli, r->reply);
-    return out_check(r->cli, CLI_DONE);
+    return code < 0 ? out_only(r->cli, r->reply) : code;
 }
 
 int command_vhost(struct cli *cli, int argc, char **argv) {

@@ -333,6 +333,14 @@ int out_check(const struct cli *cli, int code) {
     return CLI_FAILED;
 }
 
+int out_only(const struct cli *cli, const struct json *v) {
+    if (cli->format == FORMAT_TABLE)
+        out_object(v);
+    else
+        out_document(cli, v);
+    return out_check(cli, CLI_DONE);
+}
+
 int out_finish(struct out *o, int code) {
     if (o->cli->format == FORMAT_TABLE)
         out_flush(o);

@@ -72,3 +72,5 @@ void out_text(const struct cli *cli, struct span json);
 void out_bytes(struct span bytes);
 /* out_finish without a struct out. */
 int out_check(const struct cli *cli, int code);
+/* All there is to print, one object: as out_object in a table, else as out_document. The exit code. */
+int out_only(const struct cli *cli, const struct json *v);

@@ -271,14 +271,6 @@ static int prepare(const struct plan *p, struct cli *cli, struct call *r,
     return code < 0 && !p->is_sure ? ask(p, cli, r->reply) : code;
 }
 
-static int print_job(const struct cli *cli, const struct json *job) {
-    if (cli->format == FORMAT_TABLE)
-        out_object(job);
-    else
-        out_document(cli, job);
-    return out_check(cli, CLI_DONE);
-}
-
 static int make(const struct plan *p, const struct cli *cli, struct call *r,
                 const struct warnings *warnings) {
     struct progress progress;
@@ -289,7 +281,7 @@ static int make(const struct plan *p, const struct cli *cli, struct call *r,
     if (code < 0)
         code = scope_check(&p->scope, r, p->scope.queue);
     if (code < 0)
-        code = p->is_not_waiting ? print_job(cli, r->reply) : progress_follow(&progress);
+        code = p->is_not_waiting ? out_only(cli, r->reply) : progress_follow(&progress);
     return progress_end(&progress, code);
 }
 

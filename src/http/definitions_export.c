@@ -57,7 +57,7 @@ static bool put_vhost(void *ctx, struct span vhost, const struct vhost_settings 
     if (s->reads_deaths) {
         json_name(w, "metadata");
         json_begin(w, '{');
-        view_text(w, "client_x_death", span_str(view_client_x_death[s->reads_deaths]));
+        view_str(w, "client_x_death", view_client_x_death[s->reads_deaths]);
         json_end(w, '}');
     }
     json_end(w, '}');
@@ -102,7 +102,7 @@ static bool put_exchange(void *ctx, const struct exchange_view *e) {
     json_begin(w, '{');
     view_text(w, "name", name);
     view_text(w, "vhost", vhost);
-    view_text(w, "type", span_str(exchange_type_name(e->type)));
+    view_str(w, "type", exchange_type_name(e->type));
     view_flag(w, "durable", e->durable);
     view_flag(w, "auto_delete", e->auto_delete);
     view_flag(w, "internal", e->internal);
@@ -129,7 +129,7 @@ static bool put_binding(void *ctx, const struct binding_new *b) {
     view_text(w, "source", source);
     view_text(w, "vhost", vhost);
     view_text(w, "destination", destination);
-    view_text(w, "destination_type", span_str(b->to_exchange ? "exchange" : "queue"));
+    view_str(w, "destination_type", b->to_exchange ? "exchange" : "queue");
     view_text(w, "routing_key", b->key);
     put_arguments(w, b->arguments);
     json_end(w, '}');
@@ -179,8 +179,8 @@ void handle_definitions(struct call *c) {
     struct json_writer *w = &x.w;
     json_writer_init(w, c->reply.body);
     json_begin(w, '{');
-    view_text(w, "product_name", span_str("Nixie"));
-    view_text(w, "product_version", span_str(NIXIE_VERSION));
+    view_str(w, "product_name", "Nixie");
+    view_str(w, "product_version", NIXIE_VERSION);
     put_empty(w, "users"); /* they are the server's start options */
     put_empty(w, "permissions");
     put_empty(w, "topic_permissions");

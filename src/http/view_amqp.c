@@ -159,7 +159,7 @@ const char *const view_client_x_death[] = {"opaque", "read", NULL};
 void view_vhost(struct span name, const struct vhost_settings *s, struct json_writer *w) {
     json_begin(w, '{');
     view_text(w, "name", name);
-    view_text(w, "client_x_death", span_str(view_client_x_death[s->reads_deaths]));
+    view_str(w, "client_x_death", view_client_x_death[s->reads_deaths]);
     json_end(w, '}');
 }
 

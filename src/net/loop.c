@@ -138,17 +138,19 @@ void loop_wake(struct loop *l) {
     (void)eventfd_write(l->wake_fd, 1);
 }
 
-void loop_nap(struct loop *l, int64_t us) {
-    struct pollfd wake = {.fd = l->wake_fd, .events = POLLIN};
+static void wait_for(int fd, int64_t us) {
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
     const struct timespec most = {.tv_nsec = us * 1000};
-    (void)ppoll(&wake, 1, &most, NULL);
+    (void)ppoll(&readable, 1, &most, NULL);
+}
+
+void loop_nap(struct loop *l, int64_t us) {
+    wait_for(l->wake_fd, us);
 }
 
 void loop_wait(struct loop *l, int64_t us) {
-    struct pollfd any = {.fd = uv_backend_fd(&l->uv), .events = POLLIN};
-    const struct timespec most = {.tv_nsec = us * 1000};
-    (void)ppoll(&any, 1, &most, NULL);
-    l->again = true;
+    wait_for(uv_backend_fd(&l->uv), us);
+    loop_again(l);
 }
 
 static void on_signal(uv_signal_t *handle, int signal_number) {
